@@ -118,18 +118,22 @@ impl Scenario {
         scenario
     }
 
+    fn context<'a>(&'a self, volumes: &'a BTreeMap<String, Arc<Volume>>) -> EditContext<'a> {
+        EditContext {
+            accepted: &self.accepted,
+            service: &self.accepted.desired.services["web"],
+            history: &self.history,
+            volumes,
+        }
+    }
+
     /// First edit, and the names of the rules that derive one.
     fn edits(&self) -> (Option<SpecEdit>, Vec<&'static str>) {
         self.edits_with(&BTreeMap::new())
     }
 
     fn edits_with(&self, volumes: &BTreeMap<String, Arc<Volume>>) -> (Option<SpecEdit>, Vec<&'static str>) {
-        let context = EditContext {
-            accepted: &self.accepted,
-            service: &self.accepted.desired.services["web"],
-            history: &self.history,
-            volumes,
-        };
+        let context = self.context(volumes);
         let phases = context.phases(&self.run);
         let scopes = [Scope::Facts, Scope::Cause, Scope::Last, Scope::All];
         let cases = scopes.map(|scope| Case::new(context, &self.run, scope));

@@ -291,7 +291,7 @@ impl Broken {
             other => panic!("{}: `{other}` is not a failure", self.name),
         }
         let volumes = scenario.observe();
-        let edit = scenario.edits_with(&volumes).0?;
+        let edit = scenario.context(&volumes).of_run(&scenario.run)?;
         let other = self.expect.iter().flat_map(|expected| &expected.any_of);
         let mut expected = self.expect.iter().chain(other).chain(&self.any_of);
         let services = &scenario.accepted.desired.services;
