@@ -106,14 +106,19 @@ pub struct PrivateEngine {
 }
 
 impl PrivateEngine {
-    /// Returns an engine with Docker's defaults and without any object: that of a finished test, or a new one.
+    /// Returns an engine with Docker's defaults, without any object and with its data in memory: that of a finished test, or a new one.
     #[must_use]
     pub fn start() -> Self {
         let permit = Permit::take();
         if let Some(idle) = pool::take() {
             return Self::of(idle, Some(permit));
         }
-        let mut engine = Self::start_new(Options::default(), permit);
+        // Without a disk, a container costs a tenth less CPU time, and its start waits for no write.
+        let options = Options {
+            data_size: Some("32g".to_owned()),
+            ..Options::default()
+        };
+        let mut engine = Self::start_new(options, permit);
         engine.is_reusable = true;
         engine
     }
@@ -147,7 +152,7 @@ impl PrivateEngine {
         let watchdog = slot.spawn_watchdog();
         slot.make_network();
         if let Some(size) = &options.data_size {
-            slot.make_small_data_root(size);
+            slot.make_data_root_in_memory(size);
         }
         let engine = Self {
             slot,

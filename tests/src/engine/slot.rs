@@ -76,7 +76,7 @@ impl Slot {
     }
 
     /// Mounts a file system in memory as the daemon's data root; the watchdog unmounts it with all other mounts.
-    pub(super) fn make_small_data_root(&self, size: &str) {
+    pub(super) fn make_data_root_in_memory(&self, size: &str) {
         let data = self.root.join("data");
         fs::create_dir_all(&data).expect("a data root");
         let mut mount = Command::new("mount");
