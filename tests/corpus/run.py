@@ -1,8 +1,8 @@
 """Runs environments of a blind set on a private engine, and counts how many first remedies are right. `scripts/corpus` starts it.
 
-Stand-ins replace the images: the one of the failing service prints the lines of its case and ends with its exit code, the others answer
-each request, have the usual clients for health checks, and complete if they are one-shot. Left out are cases with a build, with an
-entrypoint, and those that fail by their health check only.
+Stand-ins replace the images. The one of the failing service prints the lines of its case and ends with its exit code. The others answer
+requests, have the usual clients of health checks, and complete if they are one-shot. Only failures by an exit code run, without a `build`
+or an `entrypoint`.
 """
 
 import json
@@ -19,21 +19,31 @@ from concurrent.futures import ThreadPoolExecutor
 import yaml
 
 PROGRAM = pathlib.Path(os.environ["PROGRAM"])
-# Time until a service has given up, with all its restarts.
+# Maximum time until a service has given up, in seconds.
 LIMIT = 180
-# Environments at the same time.
-AT_A_TIME = 4
+# Number of environments that run in parallel.
+PARALLEL = 4
 # Programs of health checks, each of which succeeds.
 CLIENTS = "pg_isready redis-cli mysqladmin mariadb-admin mongosh mongo curl rabbitmq-diagnostics rabbitmqctl healthcheck.sh".split()
-ANSWER = r"#!/bin/sh\nprintf 'HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n'\n"
+# Answers one request. A connection that ends with unread input is reset.
+ANSWER = r"""#!/bin/sh
+while read -r line && [ ${#line} -gt 1 ]; do :; done
+printf 'HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n'
+"""
 
 
 def docker(*arguments, **options):
-    return subprocess.run(["docker", *arguments], check=True, capture_output=True, text=True, **options)
+    done = subprocess.run(["docker", *arguments], capture_output=True, text=True, **options)
+    if done.returncode != 0:
+        sys.exit(f"docker {arguments[0]}: {done.stderr}")
 
 
 def quoted(text):
     return "'" + text.replace("'", "'\\''") + "'"
+
+
+def services_of(case):
+    return yaml.safe_load(case["spec"])["services"]
 
 
 def failing(case):
@@ -59,110 +69,163 @@ def answering(service):
 
 def make_images(case):
     """Builds one stand-in per image. Services that share one differ by their commands."""
-    scripts, is_failing = {}, {}
-    for name, service in yaml.safe_load(case["spec"])["services"].items():
-        image = service["image"]
+    scripts, failing_image = {}, None
+    for name, service in services_of(case).items():
         words = " ".join(service.get("command", []))
         script = failing(case) if name == "web" else answering(service)
-        scripts.setdefault(image, []).append(f"if [ \"$*\" = {quoted(words)} ]; then\n{script}\nfi")
-        is_failing[image] = is_failing.get(image, False) or name == "web"
+        scripts.setdefault(service["image"], []).append(f'if [ "$*" = {quoted(words)} ]; then\n{script}\nfi')
+        failing_image = service["image"] if name == "web" else failing_image
+    # Root is never refused a permission.
+    is_refused = re.search("permission denied|EACCES", "\n".join(case["stderr"] + case["stdout"]), re.I)
+    links = "".join(f" && ln -sf /succeed /bin/{client}" for client in CLIENTS)
     for image, parts in scripts.items():
-        # Root is never refused a permission.
-        is_refused = re.search("permission denied|EACCES", "\n".join(case["stderr"] + case["stdout"]), re.I)
-        links = "".join(f" && ln -s /bin/true /bin/{client}" for client in CLIENTS)
-        lines = [
-            "FROM busybox:local",
-            f"RUN rm -f /bin/curl{links}",
-            "COPY start answer /",
-            "RUN chmod 755 /start /answer",
-            *(["USER 1000"] if is_failing[image] and is_refused else []),
-            'ENTRYPOINT ["/start"]',
-        ]
+        files = {
+            "start": "\n".join(["#!/bin/sh", *parts]) + "\n",
+            "answer": ANSWER,
+            "succeed": "#!/bin/sh\nexit 0\n",
+            "Dockerfile": "\n".join(
+                [
+                    "FROM busybox:local",
+                    "COPY start answer succeed /",
+                    f"RUN chmod 755 /start /answer /succeed{links}",
+                    *(["USER 1000"] if image == failing_image and is_refused else []),
+                    'ENTRYPOINT ["/start"]',
+                ]
+            )
+            + "\n",
+        }
         with tempfile.TemporaryDirectory() as folder:
-            pathlib.Path(folder, "start").write_text("\n".join(["#!/bin/sh", *parts]) + "\n")
-            pathlib.Path(folder, "answer").write_text(ANSWER.encode().decode("unicode_escape"))
-            pathlib.Path(folder, "Dockerfile").write_text("\n".join(lines) + "\n")
+            for name, text in files.items():
+                pathlib.Path(folder, name).write_text(text)
             docker("build", "-q", "-t", image, folder, env=os.environ | {"DOCKER_BUILDKIT": "0"})
 
 
 def is_usable(case):
     is_failure = case.get("failure", "exit") == "exit" and 0 < case["exitCode"] < 256
-    return is_failure and (case.get("expect") or case.get("anyOf")) and not re.search(r"^\s+(build|entrypoint):", case["spec"], re.M)
+    return is_failure and wanted_of(case) and not re.search(r"^\s+(build|entrypoint):", case["spec"], re.M)
+
+
+def wanted_of(case):
+    """All right first edits."""
+    first = case.get("expect") or {}
+    return [*([first] if first else []), *first.get("anyOf", []), *(case.get("anyOf") or [])]
 
 
 def write_files(case, folder):
-    """Writes the spec file and what it mounts."""
+    """Writes the spec file and what it mounts. A name prefix keeps the containers of cases apart."""
     folder.mkdir(parents=True)
-    for source in re.findall(r"(\./[^:\"'\s]*):", case["spec"]):
+    for source, target in re.findall(r"(\./[^:\"'\s]*):([^:\"'\s\]]+)", case["spec"]):
         path = folder / source
-        if "." in path.name:
+        is_file = "." in path.name or target == services_of(case)["web"].get("command", [None])[0]
+        if is_file:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text("content\n")
+            path.chmod(0o755)
         else:
             path.mkdir(parents=True, exist_ok=True)
-    (folder / "e2e.yaml").write_text(case["spec"])
+    prefix = f"isolation: {{ namespace: {case['name'][:20].strip('-')} }}\n"
+    (folder / "e2e.yaml").write_text(case["spec"].rstrip("\n") + "\n" + prefix)
 
 
-def is_met(expected, edit):
+def value_after(case, edit):
+    """Value of a variable after the edit, which often changes a part of it or names the variable of another service."""
+    place = re.match(r"services\.([^.]+)\.container\.environment\.(.+)", edit.get("key") or "")
+    if not place:
+        return ""
+
+    def value_of(service, name):
+        service = services_of(case).get(service, {})
+        words = service.get("command", [])
+        after = dict(zip(words, words[1:]))
+        return str(service.get("container", {}).get("environment", {}).get(name, after.get(name, "")))
+
+    if edit.get("now") and edit.get("suggest"):
+        return value_of(*place.groups()).replace(edit["now"], edit["suggest"], 1)
+    named = re.search("the value of `([^`]+)` of `([^`]+)`", edit.get("hint") or "")
+    if not named:
+        return ""
+    value = value_of(named[2], named[1])
+    user = re.match("write the user `([^`]+)`", edit["hint"])
+    return f"{user[1]}:{value}" if user else value
+
+
+def is_met(case, expected, edit):
+    """Compares as the test of the set does."""
     service = expected.get("service") or "web"
-    key = edit.get("key") or ""
-    place = key.removeprefix(f"services.{service}.")
+    place = (edit.get("key") or "").removeprefix(f"services.{service}.")
     wanted = expected.get("key")
-    is_key = wanted is None or place == wanted or place.startswith((f"{wanted}.", f"{wanted}["))
+    parent, _, name = place.rpartition(".")
+    is_renamed = edit.get("now") == name and f"{parent}.{edit.get('suggest')}" == wanted
+    is_key = wanted is None or place == wanted or place.startswith((f"{wanted}.", f"{wanted}[")) or is_renamed
     is_key = is_key or (place == "container.healthcheck" and wanted.startswith("container.healthcheck."))
-    renamed = f"{place.rpartition('.')[0]}.{edit.get('suggest')}"
-    is_file = expected.get("file") is None or edit.get("file", "").endswith(expected["file"].removeprefix("./"))
-    text = json.dumps(edit, ensure_ascii=False).replace('\\"', '"')
-    is_text = expected.get("text") is None or expected["text"] in text
-    return (is_key or renamed == wanted) and is_file and is_text
+    is_file = expected.get("file") is None or (edit.get("file") or "").endswith(expected["file"].removeprefix("./"))
+    parts = [edit.get(part) for part in ("key", "now", "suggest", "hint", "reason")] + [value_after(case, edit)]
+    is_text = expected.get("text") is None or expected["text"] in "\n".join(str(part) for part in parts if part)
+    return is_key and is_file and is_text
+
+
+def is_right(case, edit):
+    if not isinstance(edit, dict):
+        return False
+    named = "the value of `" in (edit.get("hint") or "")
+    has_value = not edit.get("key") or edit.get("suggest") is not None or named
+    return has_value and any(is_met(case, expected, edit) for expected in wanted_of(case))
 
 
 def given_up(status):
     """Error of the failing service when no restart is left."""
     for row in status.get("services", []):
         error = row.get("lastError")
-        if row["name"] == "web" and error and (error["code"].endswith("EXHAUSTED") or status["phase"] in ("Failed", "Blocked")):
+        if row["name"] == "web" and error and (error["code"].endswith("EXHAUSTED") or status["phase"] == "Failed"):
             return error
     return None
 
 
 def first_remedy(case):
-    """First remedy of the failing service, or what was there instead."""
+    """Returns the first remedy of the failing service; without one, the message of its error or the last states."""
     with tempfile.TemporaryDirectory() as home:
-        folder, state = pathlib.Path(home, case["name"]), pathlib.Path(home, "state")
+        folder, state, log = pathlib.Path(home, "project"), pathlib.Path(home, "state"), pathlib.Path(home, "log")
         write_files(case, folder)
-        with open(pathlib.Path(home, "log"), "w") as log:
-            controller = subprocess.Popen([PROGRAM, "run", folder, "--state", state, "--listen", "off"], stdout=log, stderr=log)
+        with open(log, "w") as output:
+            controller = subprocess.Popen(
+                [PROGRAM, "run", folder, "--state", state, "--listen", "off"], stdout=output, stderr=output
+            )
         try:
             shown = "no status"
             until = time.monotonic() + LIMIT
             while time.monotonic() < until:
-                time.sleep(0.5)
+                if controller.poll() is not None:
+                    return "the controller ended: " + log.read_text()[-2000:]
                 for file in state.glob("environments/*.json"):
                     status = json.loads(file.read_text())
                     if error := given_up(status):
                         return (error.get("remedies") or [error["message"]])[0]
-                    shown = "no answer: " + json.dumps([[row["name"], row.get("state"), row.get("reason")] for row in status["services"]])
+                    rows = [[row["name"], row.get("state"), row.get("waitingOn")] for row in status["services"]]
+                    shown = "no answer: " + json.dumps(rows)
+                time.sleep(0.5)
             return shown
         finally:
-            subprocess.run([PROGRAM, "down", "--all", "--volumes", "--state", state], capture_output=True)
+            down = subprocess.run([PROGRAM, "down", "--all", "--volumes", "--state", state], capture_output=True, text=True)
             controller.terminate()
-            controller.wait()
+            controller.wait(60)
+            if down.returncode != 0:
+                print(f"{case['name']}: {down.stderr}", file=sys.stderr)
 
 
 def main():
     file, count, seed = pathlib.Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
     cases = [case for case in json.loads(file.read_text()) if is_usable(case)]
-    chosen = sorted(random.Random(seed).sample(cases, min(count, len(cases))), key=lambda case: case["name"])
+    if not 1 <= count <= len(cases):
+        sys.exit(f"the set has {len(cases)} environments for an engine, not {count}")
+    chosen = sorted(random.Random(seed).sample(cases, count), key=lambda case: case["name"])
     for case in chosen:
         make_images(case)
     right = 0
-    with ThreadPoolExecutor(AT_A_TIME) as pool:
+    with ThreadPoolExecutor(PARALLEL) as pool:
         for case, remedy in zip(chosen, pool.map(first_remedy, chosen)):
-            wanted = [case["expect"], *case["expect"].get("anyOf", []), *(case.get("anyOf") or [])]
-            is_right = isinstance(remedy, dict) and any(is_met(expected, remedy) for expected in wanted)
-            right += is_right
-            print(f"right: {case['name']}" if is_right else f"wrong: {case['name']}: {json.dumps(remedy)}", flush=True)
+            found = is_right(case, remedy)
+            right += found
+            print(f"right: {case['name']}" if found else f"wrong: {case['name']}: {json.dumps(remedy)}", flush=True)
     print(f"{right} of {len(chosen)} first remedies are right")
     return 0 if right >= 0.85 * len(chosen) else 1
 

@@ -30,7 +30,7 @@ use crate::render::live::View;
 use crate::render::live::screen::LiveBlock;
 use crate::render::output;
 use crate::render::output::OutputArgs;
-use crate::session::{KeepOptions, Session, SpecChoice};
+use crate::session::{KeepOptions, Session, SpecChoice, check_name};
 use crate::settings::{Options, Settings, SpecOptions};
 use crate::test_runner::ci_files::format_services;
 use crate::test_runner::report::{CommentFacts, Outcome, Report, ReportFolder};
@@ -332,6 +332,7 @@ async fn check_file(
     console: &Console,
 ) -> Result<SpecChoice, Failure> {
     let spec = SpecChoice::read(settings, path, &[])?;
+    check_name(&settings.state, &spec.file, &spec.environment)?;
     let context = Context::new(ControllerClient::for_command(settings.clone()));
     let report = Validate::of_paths(vec![spec.file.clone()]).run(&context).await?;
     for file in &report.files {

@@ -26,7 +26,7 @@ while [ "$round" -lt 100 ]; do
 done
 
 sed -n "s,^[^ ]* \($ROOT/[^ ]*\) .*,\1,p" /proc/mounts | sort -r | while read -r mount; do
-    umount -l "$(printf '%b' "$mount")" 2>/dev/null
+    umount "$(printf '%b' "$mount")" 2>/dev/null || umount -l "$(printf '%b' "$mount")" 2>/dev/null
 done
 ip netns delete "$NAME" 2>/dev/null
 ip link delete "$NAME-h" 2>/dev/null

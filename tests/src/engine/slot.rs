@@ -111,6 +111,16 @@ impl Slot {
     }
 }
 
+/// Returns true if this machine has at least 12 GB of available memory.
+pub(super) fn has_much_memory() -> bool {
+    let text = fs::read_to_string("/proc/meminfo").expect("the kernel reports its memory");
+    let available = text
+        .lines()
+        .find_map(|line| line.strip_prefix("MemAvailable:")?.strip_suffix("kB"));
+    let kilobytes: u64 = available.map_or(0, |number| number.trim().parse().expect("a number"));
+    kilobytes > 12_000_000
+}
+
 fn lock() -> fs::File {
     fs::create_dir_all(FOLDER).expect("the directory for engines can be created");
     let file = fs::File::create(Path::new(FOLDER).join("lock")).expect("the lock file can be created");
