@@ -67,9 +67,19 @@ def answering(service):
     return "\n".join([*(f"nc -ll -p {port} -e /answer &" for port in ports_of(service)), "exec sleep 100000"])
 
 
+def earlier(case):
+    """Image of the failing service in the revision that wrote its volumes; `None` without a volume."""
+    service = services_of(case)["web"]
+    mounts = service.get("container", {}).get("volumes", [])
+    is_stored = any(not mount.startswith((".", "/")) for mount in mounts)
+    return service["image"].rpartition(":")[0] + ":previous" if is_stored else None
+
+
 def make_images(case):
     """Builds one stand-in per image. Services that share one differ by their commands."""
     scripts, failing_image = {}, None
+    if image := earlier(case):
+        scripts[image] = [answering(services_of(case)["web"])]
     for name, service in services_of(case).items():
         words = " ".join(service.get("command", []))
         script = failing(case) if name == "web" else answering(service)
@@ -154,7 +164,9 @@ def is_met(case, expected, edit):
     service = expected.get("service") or "web"
     place = (edit.get("key") or "").removeprefix(f"services.{service}.")
     wanted = expected.get("key")
-    parent, _, name = place.rpartition(".")
+    # The name of a variable can contain dots.
+    before, _, variable = place.partition(".environment.")
+    parent, name = (f"{before}.environment", variable) if variable else place.rpartition(".")[::2]
     is_renamed = edit.get("now") == name and f"{parent}.{edit.get('suggest')}" == wanted
     is_key = wanted is None or place == wanted or place.startswith((f"{wanted}.", f"{wanted}[")) or is_renamed
     is_key = is_key or (place == "container.healthcheck" and wanted.startswith("container.healthcheck."))
@@ -172,6 +184,13 @@ def is_right(case, edit):
     return has_value and any(is_met(case, expected, edit) for expected in wanted_of(case))
 
 
+def status_of(state):
+    """Status of the only environment."""
+    for file in state.glob("environments/*.json"):
+        return json.loads(file.read_text())
+    return {"services": [], "phase": None}
+
+
 def given_up(status):
     """Error of the failing service when no restart is left."""
     for row in status.get("services", []):
@@ -181,29 +200,39 @@ def given_up(status):
     return None
 
 
+def wait_for(controller, log, state, is_done):
+    """Returns what `is_done` finds in the status, or a text with the last states."""
+    until = time.monotonic() + LIMIT
+    while time.monotonic() < until:
+        if controller.poll() is not None:
+            return "the controller ended: " + log.read_text()[-2000:]
+        status = status_of(state)
+        if found := is_done(status):
+            return found
+        time.sleep(0.5)
+    return "no answer: " + json.dumps([[row["name"], row.get("state"), row.get("waitingOn")] for row in status["services"]])
+
+
 def first_remedy(case):
     """Returns the first remedy of the failing service; without one, the message of its error or the last states."""
     with tempfile.TemporaryDirectory() as home:
         folder, state, log = pathlib.Path(home, "project"), pathlib.Path(home, "state"), pathlib.Path(home, "log")
         write_files(case, folder)
+        spec = folder / "e2e.yaml"
+        text, image = spec.read_text(), services_of(case)["web"]["image"]
+        if earlier(case):
+            spec.write_text(text.replace(f'image: "{image}"', f'image: "{earlier(case)}"'))
+        command = [PROGRAM, "run", folder, "--state", state, "--listen", "off"]
         with open(log, "w") as output:
-            controller = subprocess.Popen(
-                [PROGRAM, "run", folder, "--state", state, "--listen", "off"], stdout=output, stderr=output
-            )
+            controller = subprocess.Popen(command, stdout=output, stderr=output)
         try:
-            shown = "no status"
-            until = time.monotonic() + LIMIT
-            while time.monotonic() < until:
-                if controller.poll() is not None:
-                    return "the controller ended: " + log.read_text()[-2000:]
-                for file in state.glob("environments/*.json"):
-                    status = json.loads(file.read_text())
-                    if error := given_up(status):
-                        return (error.get("remedies") or [error["message"]])[0]
-                    rows = [[row["name"], row.get("state"), row.get("waitingOn")] for row in status["services"]]
-                    shown = "no answer: " + json.dumps(rows)
-                time.sleep(0.5)
-            return shown
+            if earlier(case):
+                ready = wait_for(controller, log, state, lambda status: status["phase"] == "Ready")
+                if ready is not True:
+                    return f"the revision before: {ready}"
+                spec.write_text(text)
+            error = wait_for(controller, log, state, given_up)
+            return (error.get("remedies") or [error["message"]])[0] if isinstance(error, dict) else error
         finally:
             down = subprocess.run([PROGRAM, "down", "--all", "--volumes", "--state", state], capture_output=True, text=True)
             controller.terminate()

@@ -12,6 +12,7 @@ use crate::desired::hosts::{dns_names, misspelled_hosts};
 use crate::desired::{Accepted, Condition, Dependency, Probe, Service};
 use crate::failed_run::{self, FailedRun, FailureKind};
 use crate::observed::Volume;
+use crate::secrets::REDACTED;
 use crate::state::EnvHistory;
 
 /// Lists of parts of messages and of names.
@@ -104,23 +105,42 @@ impl EditContext<'_> {
         let mut secrets = desired.secret_values();
         // Test environments repeat the name of a user or of a database as its password.
         let public = [images::user_variables(), images::database_variables()].concat();
-        for service in desired.services.values() {
-            let shown = public.iter().filter_map(|name| service.env_vars.get(*name));
-            shown.for_each(|value| secrets.remove(value));
+        let is_account = |name: &str| {
+            ["USER", "USERNAME", "EMAIL", "LOGIN"]
+                .iter()
+                .any(|end| name.ends_with(end))
+        };
+        for (name, value) in desired.services.values().flat_map(|service| &service.env_vars) {
+            if public.contains(&name.as_str()) || is_account(name) {
+                secrets.remove(value);
+            }
         }
         let is_public =
             |text: &Option<String>| text.as_ref().is_none_or(|text| secrets.redacted(text) == *text);
+        let redacted = self.is_present(&edit.key).then(|| REDACTED.to_owned());
         if is_public(&edit.now) && is_public(&edit.suggest) {
-            return edit;
+            let has_none = edit.now.is_none() && edit.suggest.is_none();
+            let now = edit.now.or_else(|| redacted.filter(|_| has_none));
+            return SpecEdit { now, ..edit };
         }
         SpecEdit {
-            now: None,
+            now: redacted,
             suggest: None,
             hint: edit
                 .hint
                 .or_else(|| Some("write the value yourself, because it contains a secret".to_owned())),
             ..edit
         }
+    }
+
+    /// Returns whether the key is a variable with a value. Without it, the text of an edit would say that it adds the variable.
+    fn is_present(&self, key: &str) -> bool {
+        let Some((place, name)) = key.split_once(".environment.") else {
+            return false;
+        };
+        let mut services = self.accepted.desired.services.values();
+        let service = services.find(|service| place.split('.').nth(1) == Some(service.name.as_str()));
+        service.is_some_and(|service| service.env_vars.get(name).is_some_and(|value| !value.is_empty()))
     }
 
     fn first_edit(&self, failed_run: &FailedRun) -> Option<SpecEdit> {

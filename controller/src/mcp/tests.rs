@@ -253,6 +253,27 @@ async fn next_steps_are_valid_calls() {
     }
 }
 
+#[tokio::test]
+async fn only_environment_is_the_default_of_reads() {
+    let shop = environment(Phase::Failed, vec![row("api", ServiceState::Failed)]);
+    let fixture = Fixture::new(std::slice::from_ref(&shop));
+    let named = fixture.call("argus_why", json!({ "environment": "shop" })).await;
+    let default = fixture.call("argus_why", json!({})).await;
+    assert_eq!(default.structured_content, named.structured_content);
+    let removed = fixture.call("argus_down", json!({})).await;
+    assert!(
+        text(&removed).contains("missing field `environment`"),
+        "{removed:?}"
+    );
+    let other = EnvironmentStatus {
+        environment: "other".to_owned(),
+        ..shop.clone()
+    };
+    let refused = Fixture::new(&[shop, other]).call("argus_why", json!({})).await;
+    assert_eq!(refused.is_error, Some(true));
+    assert!(text(&refused).contains("several exist"), "{refused:?}");
+}
+
 #[test]
 fn every_tool_has_a_description_and_schemas() {
     let names: Vec<&str> = tools()

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use super::reply;
+use crate::api::target::find_only_environment;
 use crate::api::{Context, Effect, NextStep, Summary};
 use crate::client::ControllerClient;
 use crate::local_state::call_trace;
@@ -23,6 +24,7 @@ use crate::process::exit::Failure;
 use crate::render::foreign_text;
 use crate::settings::Settings;
 
+const ENVIRONMENT: &str = "environment";
 /// Arguments that every tool accepts.
 const DEBUG: &str = "debug";
 const MAX_TEXT: &str = "maxTextBytes";
@@ -52,7 +54,10 @@ pub(super) fn list_tools() -> Vec<ServerTool> {
 }
 
 fn create_tool(entry: &'static OperationEntry, tool: &'static ToolEntry) -> ServerTool {
-    let schema = with_common(entry.arguments.clone());
+    let mut schema = with_common(entry.arguments.clone());
+    if takes_only_environment(entry, tool) {
+        make_optional(&mut schema);
+    }
     let description = ToolDescription::new(tool.name, tool.about, Arc::new(schema))
         .with_title(tool.title)
         .with_raw_output_schema(or_error((tool.schema)()))
@@ -61,6 +66,27 @@ fn create_tool(entry: &'static OperationEntry, tool: &'static ToolEntry) -> Serv
         description,
         entry,
         tool,
+    }
+}
+
+/// Returns whether the only environment is the default. Only a read, and the fix of a file, change nothing else by mistake.
+fn takes_only_environment(entry: &OperationEntry, tool: &ToolEntry) -> bool {
+    let required = entry.arguments.get("required").and_then(Value::as_array);
+    let is_required = required.is_some_and(|names| names.iter().any(|name| name == ENVIRONMENT));
+    is_required && (entry.effect == Effect::ReadOnly || tool.name == "argus_fix")
+}
+
+/// Changes the schema so that the environment has a default.
+fn make_optional(schema: &mut JsonObject) {
+    if let Some(required) = schema.get_mut("required").and_then(Value::as_array_mut) {
+        required.retain(|name| name != ENVIRONMENT);
+    }
+    let property = schema
+        .get_mut("properties")
+        .and_then(|properties| properties.get_mut(ENVIRONMENT));
+    if let Some(description) = property.and_then(|property| property.get_mut("description")) {
+        let text = description.as_str().unwrap_or_default().trim_end_matches('.');
+        *description = Value::from(format!("{text} [default: the only environment]"));
     }
 }
 
@@ -113,6 +139,13 @@ impl ServerTool {
             Some(Value::Bool(debug)) => debug,
             Some(other) => return self.reject(&format!("`debug` must be true or false, not {other}"), limit),
         };
+        let has_none = arguments.get(ENVIRONMENT).is_none_or(Value::is_null);
+        if has_none && takes_only_environment(self.entry, self.tool) {
+            match find_only_environment(&client.settings().state) {
+                Ok(only) => arguments.insert(ENVIRONMENT.to_owned(), Value::from(only)),
+                Err(failure) => return reply::error_result(&failure.into_error(), error_limit),
+            };
+        }
         let mut request = correlation::current();
         request.call = debug.then(|| trace_call(self.tool.name, &arguments));
         let (sender, progress) = mpsc::unbounded_channel();
@@ -203,7 +236,7 @@ impl ServerTool {
 
     /// Creates the result for invalid arguments.
     fn reject(&self, cause: &str, limit: usize) -> CallToolResult {
-        let schema = Value::Object(with_common(self.entry.arguments.clone()));
+        let schema = Value::Object((*self.description.input_schema).clone());
         reply::invalid_arguments(self.tool.name, cause, &schema, limit)
     }
 }

@@ -158,10 +158,17 @@ pub(super) fn default_address(case: &Case<'_>) -> Option<SpecEdit> {
             .or_else(by_kind)
             .or_else(of_socket)
             .or_else(of_client)?;
-        let reason = format!(
-            "its program uses an address of its own container for `{}`",
-            sibling.name
-        );
+        let reason = if contains(line, LOCAL) {
+            format!(
+                "its program uses an address of its own container for `{}`",
+                sibling.name
+            )
+        } else {
+            format!(
+                "its program does not reach `{}` at its present address",
+                sibling.name
+            )
+        };
         let found = || {
             local_variable(case, sibling, &reason)
                 .or_else(|| client_variable(case, sibling, &reason))

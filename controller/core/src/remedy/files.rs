@@ -267,6 +267,30 @@ pub(super) fn volume_user(case: &Case<'_>) -> Option<SpecEdit> {
     Some(case.context.edit("user", reason).suggest("root"))
 }
 
+/// Variable with a folder outside of the only volume, which the user of the image may not write.
+pub(super) fn folder_elsewhere(case: &Case<'_>) -> Option<SpecEdit> {
+    let service = case.context.service;
+    let line = case.line_with(&DENIED).filter(|_| service.user.is_none())?;
+    let path = paths(line).find(|path| mount_of(&case.context, path).is_none())?;
+    let is_folder = |value: &str| value.len() > 1 && value.starts_with('/') && is_below(path, value);
+    let mut variables = service.env_vars.iter().filter(|(_, value)| is_folder(value));
+    let (name, value) = variables.next().filter(|_| variables.next().is_none())?;
+    let mut volumes = service
+        .mounts
+        .iter()
+        .filter(|mount| matches!(mount, Mount::Volume { read_only: false, .. }));
+    let volume = volumes.next().filter(|_| volumes.next().is_none())?;
+    let reason =
+        format!("the user of the image has no permission to write `{path}`, and the volume is elsewhere");
+    let key = format!("container.environment.{name}");
+    Some(
+        case.context
+            .edit(&key, reason)
+            .now(value)
+            .suggest(volume.target()),
+    )
+}
+
 /// Folder that the user of an image which Argus builds may not create.
 pub(super) fn built_user(case: &Case<'_>) -> Option<SpecEdit> {
     let Image::Built(build) = &case.context.service.image else {

@@ -84,11 +84,7 @@ impl<'a> Place<'a> {
         let edit = case.variable(name, reason);
         // The name itself is the mistake.
         if let Some(meant) = line.and_then(|line| other_setting(name, line)) {
-            // A key with dots is a path in the file.
-            let start = name.rfind('.').map_or(0, |dot| dot + 1);
-            let last = meant.strip_prefix(&name[..start]);
-            let (now, meant) = last.map_or((name, meant), |last| (&name[start..], last));
-            return Some(edit.now(now).suggest(meant));
+            return Some(edit.now(name).suggest(meant));
         }
         if is_secret(name) && line.is_some_and(|line| is_about_json(&line.to_lowercase())) {
             return Some(edit.hint("write it as JSON, with double quotes around names and texts"));

@@ -166,6 +166,7 @@ rules! {
     "other-network" Certain Last SERVER siblings::other_network;
     "other-port" Certain Last SERVER defaults::other_port;
     "advertised-address" Certain Last SERVER siblings::advertised_address;
+    "undefined-listener" Certain Cause ENDED siblings::undefined_listener;
     "default-address" Certain Last SERVER defaults::default_address;
     "default-configuration" Certain Last ANSWERED unread::default_configuration;
     "known-cure" Certain Last ANSWERED cures::known_cure;
@@ -204,6 +205,7 @@ rules! {
     "missing-dependency" Likely Last ENDED network::missing_dependency;
     "no-health-check" Likely Last ENDED siblings::no_health_check;
     "volume-user" Likely Last ENDED files::volume_user;
+    "folder-elsewhere" Likely Last ENDED files::folder_elsewhere;
     "built-user" Likely Last ENDED files::built_user;
     "killed-worker" Likely Last WORKER limits::killed_worker;
     "named-setting" Likely Cause ENDED settings::named_setting;

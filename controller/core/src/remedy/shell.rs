@@ -133,13 +133,17 @@ fn shell_list(text: &str) -> Option<String> {
 pub(super) fn after(context: &EditContext<'_>, first: &str, usual: &str, reason: &str) -> Option<SpecEdit> {
     let words = context.service.command.as_deref().unwrap_or_default();
     let text = match words {
-        [] => usual.to_owned(),
+        [] => usual.replace("WORDS ", ""),
         [shell, .., text] if SHELLS.contains(&shell.rsplit('/').next()?) => text.clone(),
-        all => all
-            .iter()
-            .map(|word| shell_word(word))
-            .collect::<Vec<_>>()
-            .join(" "),
+        all => {
+            let all: Vec<_> = all.iter().map(|word| shell_word(word)).collect();
+            let all = all.join(" ");
+            if usual.contains("WORDS") {
+                usual.replace("WORDS", &all)
+            } else {
+                all
+            }
+        }
     };
     // A job of the environment does it.
     let mut services = context.accepted.desired.services.values();

@@ -156,6 +156,28 @@ pub(super) fn other_value(case: &Case<'_>) -> Option<SpecEdit> {
         })
 }
 
+/// Listener of Kafka that its advertised addresses name, and its own addresses do not.
+pub(super) fn undefined_listener(case: &Case<'_>) -> Option<SpecEdit> {
+    let line = case.line_with(&["listener names must be equal to or a subset of"])?;
+    let variables = &case.context.service.env_vars;
+    let (advertised, addresses) = variables
+        .iter()
+        .find(|(name, _)| name.contains("ADVERTISED_LISTENERS"))?;
+    let own = advertised.replacen("ADVERTISED_", "", 1);
+    let value = variables.get(&own)?;
+    let name_of = |address: &'_ str| address.trim().split_once("://").map(|(name, _)| name.to_owned());
+    let defined: Vec<String> = value.split(',').filter_map(name_of).collect();
+    let mut addresses = addresses.split(',');
+    let (name, port) = addresses.find_map(|address| {
+        let (name, rest) = address.trim().split_once("://")?;
+        let is_missing = line.contains(name) && defined.iter().all(|defined| defined != name);
+        Some((name, rest.rsplit_once(':')?.1)).filter(|_| is_missing)
+    })?;
+    let reason = format!("`{advertised}` names the listener `{name}`, and `{own}` does not define it");
+    let edit = case.variable(&own, reason).now(value);
+    Some(edit.suggest(format!("{value},{name}://:{port}")))
+}
+
 /// Address that a sibling sends to its clients, such as a broker of Kafka, and that means the client itself.
 pub(super) fn advertised_address(case: &Case<'_>) -> Option<SpecEdit> {
     case.line_with(&REFUSED).or_else(|| case.line_with(&LATE))?;

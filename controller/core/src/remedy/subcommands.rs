@@ -11,8 +11,9 @@ pub(super) fn unknown_command(case: &Case<'_>) -> Option<SpecEdit> {
     const SCRIPTS: [&str; 6] = ["start", "dev", "serve", "build", "test", "preview"];
     let line = case.line_with(&UNKNOWN_COMMAND)?;
     let words = || case.words().flat_map(|word| word.split_whitespace());
-    // Each line of npm begins with its name.
-    let is_program = |word: &str| Some(word) == case.program() || word == "npm";
+    // Each line of npm begins with its name. The only word of a command can be an argument of the program of the image.
+    let is_only = words().nth(1).is_none();
+    let is_program = |word: &str| (Some(word) == case.program() && !is_only) || word == "npm";
     let wrong = names_in(line)
         .map(|word| word.trim_end_matches('.'))
         .filter(|word| word.len() > 1)
@@ -40,11 +41,12 @@ fn names_in(line: &str) -> impl Iterator<Item = &str> {
 
 /// Command that the program proposes: after `did you mean`, the last word of the quoted text or of the line.
 fn proposed<'a>(case: &Case<'a>, wrong: &str) -> Option<&'a str> {
-    const START: &str = "did you mean";
+    const STARTS: [&str; 2] = ["did you mean", "please use"];
     const FILLERS: [&str; 4] = ["this", "these", "those", "perhaps"];
-    let mut lines = case.lines().skip_while(|line| !contains(line, &[START]));
+    let mut lines = case.lines().skip_while(|line| !contains(line, &STARTS));
     let first = lines.next()?;
-    let at = first.to_lowercase().find(START)? + START.len();
+    let end = |start: &&str| Some(first.to_lowercase().find(*start)? + start.len());
+    let at = STARTS.iter().find_map(end)?;
     let mut texts = first.get(at..).into_iter().chain(lines.take(4));
     texts.find_map(|text| {
         let text = text.split('?').next().unwrap_or(text);

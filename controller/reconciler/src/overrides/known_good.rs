@@ -143,12 +143,22 @@ pub(super) fn good_at(accepted: &Accepted, history: &EnvHistory, store: &Store) 
     if history.last_ready.as_ref() != Some(revision) || !is_running(env, history, store) {
         return None;
     }
-    let containers = store
-        .of(env)
-        .into_iter()
-        .flat_map(|seen| seen.containers.values());
-    let started = containers.filter_map(|container| container.inspect.as_ref()?.started_at);
-    Some(started.max().map_or(Timestamp(0), |at| at + MIN_UPTIME))
+    // Between the removal of a container and the inspection of its next run, nothing shows how long it runs.
+    let seen = store.of(env);
+    let has_container = |service: &Service| {
+        let mut containers = seen
+            .into_iter()
+            .flat_map(|seen| seen.containers.of(&service.name));
+        containers.next().is_some()
+    };
+    if !accepted.desired.services.values().all(has_container) {
+        return None;
+    }
+    let mut at = Timestamp(0);
+    for container in seen.into_iter().flat_map(|seen| seen.containers.values()) {
+        at = at.max(container.inspect.as_ref()?.started_at? + MIN_UPTIME);
+    }
+    Some(at)
 }
 
 /// Returns a copy with the running image ids, so that later tags and builds do not change it.
@@ -386,6 +396,16 @@ mod tests {
         assert_eq!(after, good, "the image of a failed container is not good");
         let created = store_in(ContainerState::Created, 0, "sha256:new");
         assert_eq!(record(&created).unwrap(), good, "neither is one that never ran");
+        let mut restarted = store_in(ContainerState::Running, 0, "sha256:new");
+        let running = restarted.of(&env).unwrap().containers.values().next().unwrap();
+        let container = Container {
+            inspect: None,
+            ..Container::clone(running)
+        };
+        restarted.apply(WatchEvent::Apply(Object::Container(Arc::new(container))));
+        for between in [Store::default(), restarted] {
+            assert_eq!(record(&between).unwrap(), good, "nothing shows how long it runs");
+        }
         let values = overrides.known_good[&env][0].lines.values();
         assert_eq!(values["services.web.image"], "web:1");
     }

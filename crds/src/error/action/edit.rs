@@ -29,6 +29,10 @@ use serde::{Deserialize, Serialize};
 /// let edit = SpecEdit::new("compose.yaml", "services.web.environment.API_KEY", "the program needs it");
 /// assert_eq!(edit.to_string(), "add `API_KEY` to `environment` in compose.yaml (the program needs it)");
 ///
+/// let key = "services.web.container.environment.discovery.typ";
+/// let edit = SpecEdit::new("shop.e2e.yaml", key, "it is unknown").now("discovery.typ").suggest("discovery.type");
+/// assert!(edit.to_string().starts_with("rename `discovery.typ` to `discovery.type` in"));
+///
 /// let edit = |key| SpecEdit::new("shop.e2e.yaml", key, "none is free").suggest("8").to_string();
 /// assert!(edit("argus.policy.pidsLimit").starts_with("set `argus.policy.pidsLimit: 8` in"));
 /// assert!(edit("services.web.container.healthcheck.retries").starts_with("set `container.healthcheck.retries: 8` in"));
@@ -151,9 +155,10 @@ impl SpecEdit {
         inner.or(self.key.strip_prefix("service.")).unwrap_or(&self.key)
     }
 
-    /// Last part of the key; empty for the whole file.
+    /// Last part of the key; empty for the whole file. The name of a variable can contain dots.
     fn name(&self) -> &str {
-        self.key.rsplit('.').next().unwrap_or_default()
+        let variable = self.key.split_once(".environment.").map(|(_, name)| name);
+        variable.or(self.key.rsplit('.').next()).unwrap_or_default()
     }
 }
 
@@ -169,8 +174,8 @@ impl SpecEdit {
             (None, None) if name.is_empty() => "fix ".to_owned(),
             // A variable has a value, so this one is missing.
             (None, None) if self.key.ends_with(&format!(".environment.{name}")) => {
-                let variables = self.path().rsplit_once('.').map_or("", |(parent, _)| parent);
-                format!("add `{name}` to `{variables}` in ")
+                let variables = self.path().strip_suffix(name).unwrap_or_default();
+                format!("add `{name}` to `{}` in ", variables.trim_end_matches('.'))
             }
             (None, None) => format!("change `{name}` in "),
         };

@@ -75,7 +75,7 @@ impl<'a> Place<'a> {
                 Some(edit.suggest(list(&[&words[..start], &words[at + 1..]].concat())?))
             }
             "before" => {
-                let (first, usual) = value.split_once(" && ")?;
+                let (first, usual) = value.rsplit_once(" && ")?;
                 after(&self.context, first, usual, self.reason)
             }
             _ => {
