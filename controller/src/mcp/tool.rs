@@ -85,8 +85,9 @@ fn make_optional(schema: &mut JsonObject) {
         .get_mut("properties")
         .and_then(|properties| properties.get_mut(ENVIRONMENT));
     if let Some(description) = property.and_then(|property| property.get_mut("description")) {
-        let text = description.as_str().unwrap_or_default().trim_end_matches('.');
-        *description = Value::from(format!("{text} [default: the only environment]"));
+        let text = description.as_str().unwrap_or_default();
+        let text = text.replace("Environment name", "Environment");
+        *description = Value::from(format!("{text} [default: the only]"));
     }
 }
 

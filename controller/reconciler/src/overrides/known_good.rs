@@ -396,11 +396,12 @@ mod tests {
         assert_eq!(after, good, "the image of a failed container is not good");
         let created = store_in(ContainerState::Created, 0, "sha256:new");
         assert_eq!(record(&created).unwrap(), good, "neither is one that never ran");
-        let mut restarted = store_in(ContainerState::Running, 0, "sha256:new");
-        let running = restarted.of(&env).unwrap().containers.values().next().unwrap();
+        let mut restarted = store_in(ContainerState::Exited, 1, "sha256:new");
+        let ended = restarted.of(&env).unwrap().containers.values().next().unwrap();
         let container = Container {
+            state: ContainerState::Running,
             inspect: None,
-            ..Container::clone(running)
+            ..Container::clone(ended)
         };
         restarted.apply(WatchEvent::Apply(Object::Container(Arc::new(container))));
         for between in [Store::default(), restarted] {
