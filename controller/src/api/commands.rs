@@ -153,7 +153,7 @@ restart budget and does not count as a failure. During a test lease, it waits. N
     Cancel {
         effect: Destructive, is_open_world: false, verb: "cancel", title: "Cancel pulls and builds",
         route: "cancels pulls and builds, and holds the environment",
-        about: "Cancels running pulls and builds of an environment, and holds it until `argus_resume`.",
+        about: "Cancels pulls and builds of an environment, and holds it until `argus_resume`.",
         sentence: "is cancelled and held until argus_resume", then: resume_step,
     }
     Rollback {
@@ -382,7 +382,7 @@ impl Operation for Down {
 impl Tool for Down {
     const NAME: &'static str = "argus_down";
     const TITLE: &'static str = "Remove an environment";
-    const ABOUT: &'static str = "Removes the containers and networks of an environment from the engine. The file stays, and the named volumes without `volumes: true`. \
+    const ABOUT: &'static str = "Removes the containers and networks of an environment. The file stays, and the named volumes without `volumes: true`. \
 An edit of the file or `argus_retry` restores it. Call it when you no longer need the environment.";
     type Data = CommandReply;
 

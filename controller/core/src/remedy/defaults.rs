@@ -158,16 +158,11 @@ pub(super) fn default_address(case: &Case<'_>) -> Option<SpecEdit> {
             .or_else(by_kind)
             .or_else(of_socket)
             .or_else(of_client)?;
+        let name = &sibling.name;
         let reason = if contains(line, LOCAL) {
-            format!(
-                "its program uses an address of its own container for `{}`",
-                sibling.name
-            )
+            format!("its program uses an address of its own container for `{name}`")
         } else {
-            format!(
-                "its program does not reach `{}` at its present address",
-                sibling.name
-            )
+            format!("its program does not reach `{name}` at its present address")
         };
         let found = || {
             local_variable(case, sibling, &reason)
