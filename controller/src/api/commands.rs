@@ -153,7 +153,7 @@ restart budget and does not count as a failure. During a test lease, it waits. N
     Cancel {
         effect: Destructive, is_open_world: false, verb: "cancel", title: "Cancel pulls and builds",
         route: "cancels pulls and builds, and holds the environment",
-        about: "Cancels pulls and builds of an environment, and holds it until `argus_resume`.",
+        about: "Cancels running pulls and builds of an environment, and holds it until `argus_resume`.",
         sentence: "is cancelled and held until argus_resume", then: resume_step,
     }
     Rollback {

@@ -104,7 +104,7 @@ impl Operation for Test {
 impl Tool for Test {
     const NAME: &'static str = "argus_test";
     const TITLE: &'static str = "Start or end a test";
-    const ABOUT: &'static str = "Call it with `begin` before a test run against an environment, and with `end` after it. `begin` waits up to 30 s for \
+    const ABOUT: &'static str = "Call with `begin` before a test run against an environment, and with `end` after it. `begin` waits up to 30 s for \
 a connectivity check, and starts no test if services that are up cannot reach each other. In between, Argus does \
 not restart running containers, and `argus_status` shows the holder and the end time to others. `end` returns the restarts and failures of services during the test, and whether \
 the infrastructure caused them; in that case, a failed test proves nothing about the code.";
