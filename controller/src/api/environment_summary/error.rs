@@ -13,7 +13,7 @@ use crate::api::summary::clip;
 const MAX_REMEDIES: usize = 4;
 /// Maximum number of last output lines, and their total length in characters.
 const MAX_TAIL_LINES: usize = 12;
-const MAX_TAIL: usize = 1_000;
+const MAX_TAIL: usize = 700;
 /// Maximum length of the details of an error, in bytes of JSON.
 const MAX_DETAILS: usize = 400;
 
