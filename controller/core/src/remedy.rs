@@ -9,10 +9,10 @@ use argus_crds::suggestion::nearest;
 use argus_crds::{ByteSize, HumanDuration};
 
 use crate::desired::hosts::{dns_names, misspelled_hosts};
-use crate::desired::{Accepted, Condition, Dependency, Probe, Service};
+use crate::desired::{Accepted, Condition, Dependency, Desired, Probe, Service};
 use crate::failed_run::{self, FailedRun, FailureKind};
 use crate::observed::Volume;
-use crate::secrets::REDACTED;
+use crate::secrets::{REDACTED, Secrets, is_secret};
 use crate::state::EnvHistory;
 
 /// Lists of parts of messages and of names.
@@ -93,6 +93,20 @@ impl<'a> EditContext<'a> {
     }
 }
 
+/// Secrets of the values in an edit. Test environments repeat the name of a user or of a database as its password, and such a name is public.
+pub(crate) fn edit_secrets(desired: &Desired) -> Secrets {
+    let mut secrets = desired.secret_values();
+    let known = [images::user_variables(), images::database_variables()].concat();
+    let ends = ["USER", "USERNAME", "EMAIL", "LOGIN"];
+    let is_account = |name: &str| ends.iter().any(|end| name.ends_with(end)) && !is_secret(name);
+    for (name, value) in desired.services.values().flat_map(|service| &service.env_vars) {
+        if known.contains(&name.as_str()) || is_account(name) {
+            secrets.remove(value);
+        }
+    }
+    secrets
+}
+
 impl EditContext<'_> {
     /// Change that fixes the cause of a failed run, without secrets; `None` if the file is not known to be the cause.
     pub(crate) fn of_run(&self, failed_run: &FailedRun) -> Option<SpecEdit> {
@@ -101,30 +115,23 @@ impl EditContext<'_> {
 
     /// Without the values that contain a secret. A part of a value means nothing without the other one, so both go.
     fn public(&self, edit: SpecEdit) -> SpecEdit {
-        let desired = &self.accepted.desired;
-        let mut secrets = desired.secret_values();
-        // Test environments repeat the name of a user or of a database as its password.
-        let public = [images::user_variables(), images::database_variables()].concat();
-        let is_account = |name: &str| {
-            ["USER", "USERNAME", "EMAIL", "LOGIN"]
-                .iter()
-                .any(|end| name.ends_with(end))
-        };
-        for (name, value) in desired.services.values().flat_map(|service| &service.env_vars) {
-            if public.contains(&name.as_str()) || is_account(name) {
-                secrets.remove(value);
-            }
-        }
+        let secrets = edit_secrets(&self.accepted.desired);
         let is_public =
             |text: &Option<String>| text.as_ref().is_none_or(|text| secrets.redacted(text) == *text);
-        let redacted = self.is_present(&edit.key).then(|| REDACTED.to_owned());
+        let present = self.present(&edit.key).map(|(name, value)| {
+            if is_secret(name) {
+                REDACTED.to_owned()
+            } else {
+                secrets.redacted(value)
+            }
+        });
         if is_public(&edit.now) && is_public(&edit.suggest) {
             let has_none = edit.now.is_none() && edit.suggest.is_none();
-            let now = edit.now.or_else(|| redacted.filter(|_| has_none));
+            let now = edit.now.or_else(|| present.filter(|_| has_none));
             return SpecEdit { now, ..edit };
         }
         SpecEdit {
-            now: redacted,
+            now: present,
             suggest: None,
             hint: edit
                 .hint
@@ -133,14 +140,15 @@ impl EditContext<'_> {
         }
     }
 
-    /// Returns whether the key is a variable with a value. Without it, the text of an edit would say that it adds the variable.
-    fn is_present(&self, key: &str) -> bool {
-        let Some((place, name)) = key.split_once(".environment.") else {
-            return false;
-        };
-        let mut services = self.accepted.desired.services.values();
-        let service = services.find(|service| place.split('.').nth(1) == Some(service.name.as_str()));
-        service.is_some_and(|service| service.env_vars.get(name).is_some_and(|value| !value.is_empty()))
+    /// Variable with this key, and its value. The text of an edit without `now` says that it adds the variable.
+    fn present(&self, key: &str) -> Option<(&str, &str)> {
+        self.accepted.desired.services.values().find_map(|service| {
+            let lines = &self.accepted.lines;
+            let parent = lines.service_key(service.name.as_str(), "container.environment");
+            let name = key.strip_prefix(&parent)?.strip_prefix('.')?;
+            let (name, value) = service.env_vars.get_key_value(name)?;
+            (!value.is_empty()).then_some((name.as_str(), value.as_str()))
+        })
     }
 
     fn first_edit(&self, failed_run: &FailedRun) -> Option<SpecEdit> {

@@ -69,7 +69,7 @@ fn create_tool(entry: &'static OperationEntry, tool: &'static ToolEntry) -> Serv
     }
 }
 
-/// Returns whether the only environment is the default. Only a read, and the fix of a file, change nothing else by mistake.
+/// Returns whether the only environment is the default. Other tools could change the wrong environment.
 fn takes_only_environment(entry: &OperationEntry, tool: &ToolEntry) -> bool {
     let required = entry.arguments.get("required").and_then(Value::as_array);
     let is_required = required.is_some_and(|names| names.iter().any(|name| name == ENVIRONMENT));
@@ -81,13 +81,17 @@ fn make_optional(schema: &mut JsonObject) {
     if let Some(required) = schema.get_mut("required").and_then(Value::as_array_mut) {
         required.retain(|name| name != ENVIRONMENT);
     }
+    let is_empty = |required: &Value| required.as_array().is_some_and(Vec::is_empty);
+    if schema.get("required").is_some_and(is_empty) {
+        schema.remove("required");
+    }
     let property = schema
         .get_mut("properties")
         .and_then(|properties| properties.get_mut(ENVIRONMENT));
     if let Some(description) = property.and_then(|property| property.get_mut("description")) {
         let text = description.as_str().unwrap_or_default();
         let text = text.replace("Environment name", "Environment");
-        *description = Value::from(format!("{text} [default: the only]"));
+        *description = Value::from(format!("{text} [default: the only one]"));
     }
 }
 
@@ -140,24 +144,24 @@ impl ServerTool {
             Some(Value::Bool(debug)) => debug,
             Some(other) => return self.reject(&format!("`debug` must be true or false, not {other}"), limit),
         };
-        let has_none = arguments.get(ENVIRONMENT).is_none_or(Value::is_null);
-        if has_none && takes_only_environment(self.entry, self.tool) {
-            match find_only_environment(&client.settings().state) {
-                Ok(only) => arguments.insert(ENVIRONMENT.to_owned(), Value::from(only)),
-                Err(failure) => return reply::error_result(&failure.into_error(), error_limit),
-            };
-        }
         let mut request = correlation::current();
         request.call = debug.then(|| trace_call(self.tool.name, &arguments));
         let (sender, progress) = mpsc::unbounded_channel();
-        let made = arguments.clone();
+        let mut made = arguments.clone();
         let mut context = Context::new(client.clone());
         if progress_target.is_some() {
             context = context.with_progress(sender);
         }
         let deadline = self.deadline(client.settings());
         let work = async {
-            match self.run(arguments, context, deadline).await {
+            let ran = match self.add_environment(&mut arguments, &client).await {
+                Ok(()) => {
+                    made.clone_from(&arguments);
+                    self.run(arguments, context, deadline).await
+                }
+                Err(failure) => Err(CallError::Failed(failure)),
+            };
+            match ran {
                 Ok(mut summary) => {
                     summary.next.retain(|step| !step.repeats(self.tool.name, &made));
                     reply::success_result(summary, limit)
@@ -192,6 +196,21 @@ impl ServerTool {
                 set.long.max(least.long)
             }
         })
+    }
+
+    /// Adds the only environment to a call that names none.
+    async fn add_environment(
+        &self,
+        arguments: &mut JsonObject,
+        client: &ControllerClient,
+    ) -> Result<(), Failure> {
+        let has_none = arguments.get(ENVIRONMENT).is_none_or(Value::is_null);
+        if has_none && takes_only_environment(self.entry, self.tool) {
+            let find = |client: &ControllerClient| find_only_environment(client.state());
+            let only = client.run_blocking(find).await?;
+            arguments.insert(ENVIRONMENT.to_owned(), Value::from(only));
+        }
+        Ok(())
     }
 
     /// Runs the operation, at most until the deadline.

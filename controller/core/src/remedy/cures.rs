@@ -28,10 +28,10 @@ struct Cure {
     /// Key of the service, or one of these: `env NAME` sets a variable, `default NAME` an absent one, `env+ NAME` and `env, NAME` add to a
     /// list in it, `part NAME` replaces a part of it, `rename NAME` and `unset NAME` change a present one; `url SCHEME` adds to the options
     /// of an address, `swap START` replaces the start of a variable or a word of the command, `sub PART` any part; `command` adds words,
-    /// `word START` replaces and `drop START` removes one, `before` runs another command first, and `WORDS` are those of the file; `mount PATH` moves a mount, `volume PATH`
+    /// `word START` replaces and `drop START` removes one, `before` runs another command first; `mount PATH` moves a mount, `volume PATH`
     /// replaces the folder of the host, `bind PATH` adds one; `file` means the mounted configuration.
     key: &'static str,
-    /// New value, with `SELF` for the name of the service, `VERSION`, `MAJOR` and `VARIANT` of its tag, and `QUOTED`, `LAST` or `NEXT` (after the
+    /// New value, with `SELF` for the name of the service, `WORDS` for the command in the file, `VERSION`, `MAJOR` and `VARIANT` of its tag, and `QUOTED`, `LAST` or `NEXT` (after the
     /// parts) of the line, or `BOUND` for its first IPv4 address; also in the part of `sub`.
     value: &'static str,
     reason: &'static str,

@@ -272,14 +272,23 @@ pub(super) fn folder_elsewhere(case: &Case<'_>) -> Option<SpecEdit> {
     let service = case.context.service;
     let line = case.line_with(&DENIED).filter(|_| service.user.is_none())?;
     let path = paths(line).find(|path| mount_of(&case.context, path).is_none())?;
-    let is_folder = |value: &str| value.len() > 1 && value.starts_with('/') && is_below(path, value);
-    let mut variables = service.env_vars.iter().filter(|(_, value)| is_folder(value));
+    let is_folder = |(name, value): &(&String, &String)| {
+        let is_named = contains(name, &["dir", "data", "folder", "storage", "cache"]);
+        // A file would need another name.
+        let is_file = value.rsplit('/').next().is_some_and(|last| last.contains('.'));
+        is_named && !is_file && value.len() > 1 && value.starts_with('/') && is_below(path, value)
+    };
+    let mut variables = service.env_vars.iter().filter(is_folder);
     let (name, value) = variables.next().filter(|_| variables.next().is_none())?;
     let mut volumes = service
         .mounts
         .iter()
         .filter(|mount| matches!(mount, Mount::Volume { read_only: false, .. }));
     let volume = volumes.next().filter(|_| volumes.next().is_none())?;
+    let is_used = |other: &String| is_below(other, volume.target());
+    if service.env_vars.values().any(is_used) {
+        return None;
+    }
     let reason =
         format!("the user of the image has no permission to write `{path}`, and the volume is elsewhere");
     let key = format!("container.environment.{name}");

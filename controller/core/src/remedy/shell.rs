@@ -131,14 +131,20 @@ fn shell_list(text: &str) -> Option<String> {
 
 /// The command after another one, in one shell. `usual` is the command of the image.
 pub(super) fn after(context: &EditContext<'_>, first: &str, usual: &str, reason: &str) -> Option<SpecEdit> {
-    let words = context.service.command.as_deref().unwrap_or_default();
+    let service = context.service;
+    let words = service.command.as_deref().unwrap_or_default();
+    let is_wrapper = usual.contains("WORDS");
+    if is_wrapper && (service.entrypoint.is_some() || service.user.is_some()) {
+        return None;
+    }
     let text = match words {
+        [shell, ..] if is_wrapper && SHELLS.contains(&shell.rsplit('/').next()?) => return None,
         [] => usual.replace("WORDS ", ""),
         [shell, .., text] if SHELLS.contains(&shell.rsplit('/').next()?) => text.clone(),
         all => {
             let all: Vec<_> = all.iter().map(|word| shell_word(word)).collect();
             let all = all.join(" ");
-            if usual.contains("WORDS") {
+            if is_wrapper {
                 usual.replace("WORDS", &all)
             } else {
                 all
@@ -147,7 +153,8 @@ pub(super) fn after(context: &EditContext<'_>, first: &str, usual: &str, reason:
     };
     // A job of the environment does it.
     let mut services = context.accepted.desired.services.values();
-    let is_run = text.is_empty() || text.contains(first) || services.any(|service| service.one_shot);
+    let is_done = !is_wrapper && services.any(|service| service.one_shot);
+    let is_run = text.is_empty() || text.contains(first) || is_done;
     let edit = context.edit("command", reason.to_owned());
     (!is_run).then(|| Some(edit.suggest(list(&["sh", "-c", &format!("{first} && {text}")])?)))?
 }

@@ -173,6 +173,23 @@ pub(super) fn undefined_listener(case: &Case<'_>) -> Option<SpecEdit> {
         let is_missing = line.contains(name) && defined.iter().all(|defined| defined != name);
         Some((name, rest.rsplit_once(':')?.1)).filter(|_| is_missing)
     })?;
+    // The port of the host can be a reference to the one of the container.
+    let port: u16 = port
+        .trim_end_matches(['}', ' '])
+        .rsplit('.')
+        .next()?
+        .parse()
+        .ok()?;
+    let mut published = case.context.service.ports.iter();
+    let port = published
+        .find(|known| known.requested == Some(port))
+        .map_or(port, |known| known.container);
+    if value
+        .split(',')
+        .any(|address| address.trim().ends_with(&format!(":{port}")))
+    {
+        return None;
+    }
     let reason = format!("`{advertised}` names the listener `{name}`, and `{own}` does not define it");
     let edit = case.variable(&own, reason).now(value);
     Some(edit.suggest(format!("{value},{name}://:{port}")))

@@ -11,9 +11,11 @@ pub(super) fn unknown_command(case: &Case<'_>) -> Option<SpecEdit> {
     const SCRIPTS: [&str; 6] = ["start", "dev", "serve", "build", "test", "preview"];
     let line = case.line_with(&UNKNOWN_COMMAND)?;
     let words = || case.words().flat_map(|word| word.split_whitespace());
-    // Each line of npm begins with its name. The only word of a command can be an argument of the program of the image.
+    // Each line of npm begins with its name. The only word of a command can be an argument of the program of the image, which quotes it.
     let is_only = words().nth(1).is_none();
-    let is_program = |word: &str| (Some(word) == case.program() && !is_only) || word == "npm";
+    let is_quoted = |word: &str| quoted(line).any(|text| text.split(' ').nth(1) == Some(word));
+    let is_argument = |word: &str| is_only && is_quoted(word);
+    let is_program = |word: &str| (Some(word) == case.program() && !is_argument(word)) || word == "npm";
     let wrong = names_in(line)
         .map(|word| word.trim_end_matches('.'))
         .filter(|word| word.len() > 1)
@@ -41,7 +43,7 @@ fn names_in(line: &str) -> impl Iterator<Item = &str> {
 
 /// Command that the program proposes: after `did you mean`, the last word of the quoted text or of the line.
 fn proposed<'a>(case: &Case<'a>, wrong: &str) -> Option<&'a str> {
-    const STARTS: [&str; 2] = ["did you mean", "please use"];
+    const STARTS: [&str; 2] = ["did you mean", "has been removed. please use"];
     const FILLERS: [&str; 4] = ["this", "these", "those", "perhaps"];
     let mut lines = case.lines().skip_while(|line| !contains(line, &STARTS));
     let first = lines.next()?;

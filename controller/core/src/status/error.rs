@@ -353,7 +353,10 @@ fn reported_occurrence(input: &StatusInput<'_>, error: StructuredError) -> Struc
         None => error,
     };
     // The reported errors are redacted, so the comparison needs a redacted error.
-    let error = context::complete(input, redact::error(&redact::secrets(input), error));
+    let error = context::complete(
+        input,
+        redact::error(&redact::secrets(input), &redact::edit_secrets(input), error),
+    );
     let Some(previous) = input.previous else {
         return error;
     };

@@ -41,8 +41,17 @@ pub(super) fn secrets(input: &StatusInput<'_>) -> Secrets {
         .unwrap_or_default()
 }
 
-/// Removes the secrets from an error. Names of its objects and actions stay.
-pub(super) fn error(secrets: &Secrets, error: StructuredError) -> StructuredError {
+/// The same for the values in its edits.
+pub(super) fn edit_secrets(input: &StatusInput<'_>) -> Secrets {
+    let accepted = input.accepted;
+    accepted
+        .map(|accepted| crate::remedy::edit_secrets(&accepted.desired))
+        .unwrap_or_default()
+}
+
+/// Removes the secrets from an error, and those of edits from their values. Names of its objects and actions stay.
+pub(super) fn error(secrets: &Secrets, of_edits: &Secrets, error: StructuredError) -> StructuredError {
+    let value = |text: Option<String>| text.map(|text| of_edits.redacted(&text));
     let text = |text: Option<String>| text.map(|text| secrets.redacted(&text));
     let redacted = |(name, value): (String, Value)| (name, secrets.redacted_json(value, OURS));
     let call = |call: Call| Call {
@@ -51,8 +60,8 @@ pub(super) fn error(secrets: &Secrets, error: StructuredError) -> StructuredErro
         ..call
     };
     let edit = |edit: SpecEdit| SpecEdit {
-        now: text(edit.now),
-        suggest: text(edit.suggest),
+        now: value(edit.now),
+        suggest: value(edit.suggest),
         hint: text(edit.hint),
         reason: secrets.redacted(&edit.reason),
         ..edit

@@ -143,7 +143,7 @@ pub(super) fn good_at(accepted: &Accepted, history: &EnvHistory, store: &Store) 
     if history.last_ready.as_ref() != Some(revision) || !is_running(env, history, store) {
         return None;
     }
-    // Between the removal of a container and the inspection of its next run, nothing shows how long it runs.
+    // A removed container, or one that is not inspected yet, has no known run time.
     let seen = store.of(env);
     let has_container = |service: &Service| {
         let mut containers = seen
@@ -151,7 +151,17 @@ pub(super) fn good_at(accepted: &Accepted, history: &EnvHistory, store: &Store) 
             .flat_map(|seen| seen.containers.of(&service.name));
         containers.next().is_some()
     };
-    if !accepted.desired.services.values().all(has_container) {
+    // The environment is Ready without an optional service, and without the container of a completed job.
+    let is_completed = |service: &Service| {
+        let seen = history.service(&service.name);
+        service.is_completable() && seen.is_some_and(|seen| seen.completed.is_some())
+    };
+    let mut needed = accepted
+        .desired
+        .services
+        .values()
+        .filter(|service| service.criticality.is_required(true) && !is_completed(service));
+    if !needed.all(has_container) {
         return None;
     }
     let mut at = Timestamp(0);

@@ -143,13 +143,7 @@ fn only_running_images_become_good() {
     };
     let failed = |id| store_in(ContainerState::Exited, 1, id);
     assert_eq!(record(&failed("sha256:bad")), None);
-    let good = record(&store("sha256:good")).unwrap();
-    assert_eq!((good.key.as_str(), good.id.as_str()), ("web:1", "sha256:good"));
-    let after = record(&failed("sha256:bad")).unwrap();
-    assert_eq!(after, good, "the image of a failed container is not good");
-    let created = store_in(ContainerState::Created, 0, "sha256:new");
-    assert_eq!(record(&created).unwrap(), good, "neither is one that never ran");
-    let mut restarted = store_in(ContainerState::Exited, 1, "sha256:new");
+    let mut restarted = store_in(ContainerState::Exited, 1, "sha256:good");
     let ended = restarted.of(&env).unwrap().containers.values().next().unwrap();
     let container = Container {
         state: ContainerState::Running,
@@ -158,8 +152,42 @@ fn only_running_images_become_good() {
     };
     restarted.apply(WatchEvent::Apply(Object::Container(Arc::new(container))));
     for between in [Store::default(), restarted] {
-        assert_eq!(record(&between).unwrap(), good, "nothing shows how long it runs");
+        assert_eq!(record(&between), None, "nothing shows how long it runs");
     }
+    let good = record(&store("sha256:good")).unwrap();
+    assert_eq!((good.key.as_str(), good.id.as_str()), ("web:1", "sha256:good"));
+    let after = record(&failed("sha256:bad")).unwrap();
+    assert_eq!(after, good, "the image of a failed container is not good");
+    let created = store_in(ContainerState::Created, 0, "sha256:new");
+    assert_eq!(record(&created).unwrap(), good, "neither is one that never ran");
     let values = overrides.known_good[&env][0].lines.values();
     assert_eq!(values["services.web.image"], "web:1");
+}
+
+#[test]
+fn optional_service_and_completed_job_need_no_container() {
+    for (line, is_completed, is_good) in [
+        ("criticality: optional", false, true),
+        ("criticality: important", false, false),
+        ("oneShot: true", true, true),
+        ("oneShot: true", false, false),
+    ] {
+        let text = format!(
+            "version: \"1\"\nproject: {{ name: shop }}\nservices:\n  web:\n    image: web:1\n    {line}\n    container: {{ name: shop-web }}\n"
+        );
+        let written = argus_crds::yaml::read("e2e.yaml", text.as_bytes()).spec.unwrap();
+        let accepted = Accepted {
+            desired: admit(&written, &SpecContext::default()).desired.unwrap(),
+            ..accepted()
+        };
+        let mut history = EnvHistory {
+            last_ready: Some(accepted.desired.revision.clone()),
+            ..EnvHistory::default()
+        };
+        let name = accepted.desired.services.keys().next().unwrap();
+        let hash = is_completed.then(|| argus_core::ident::Hash::new("1").unwrap());
+        history.service_mut(name).completed = hash;
+        let at = good_at(&accepted, &history, &Store::default());
+        assert_eq!(at.is_some(), is_good, "{line}, completed: {is_completed}");
+    }
 }

@@ -47,7 +47,7 @@ pub struct SpecEdit {
     pub line: Option<usize>,
     /// Path of the key, such as `services.web.container.healthcheck.port`; empty for the whole file.
     pub key: String,
-    /// Value in the file; absent if the key is missing, or if its value is a list or a map.
+    /// Value in the file, or `[redacted]` for a secret; absent if the key is missing, or if its value is a list or a map.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub now: Option<String>,
     /// Value to write, as YAML; absent if Argus cannot propose one.
@@ -157,8 +157,10 @@ impl SpecEdit {
 
     /// Last part of the key; empty for the whole file. The name of a variable can contain dots.
     fn name(&self) -> &str {
-        let variable = self.key.split_once(".environment.").map(|(_, name)| name);
-        variable.or(self.key.rsplit('.').next()).unwrap_or_default()
+        let path = self.path();
+        let variable = path.strip_prefix("container.environment.");
+        let variable = variable.or(path.strip_prefix("environment."));
+        variable.or(path.rsplit('.').next()).unwrap_or_default()
     }
 }
 

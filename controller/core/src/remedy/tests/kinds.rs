@@ -110,3 +110,84 @@ fn closed_folder_of_a_mount_is_named() {
         assert_eq!(test.edit().map(|edit| edit.file).as_deref(), expected);
     }
 }
+
+/// A folder of a variable moves to the volume, but no file, no home and no folder of a volume in use.
+#[test]
+fn only_a_folder_outside_of_the_volume_moves() {
+    let denied = "Error: EACCES: permission denied, mkdir '/var/lib/app'";
+    for (variables, expected) in [
+        ("DATA_DIR: /var/lib/app", "`/var/lib/app` to `/app/data`"),
+        ("HOME: /var/lib/app", "none"),
+        ("DATA_FILE: /var/lib/app.db", "none"),
+        ("DATA_DIR: /var/lib/app, CACHE: /app/data/cache", "none"),
+    ] {
+        let services = format!(
+            "  web: {{ image: web:1, container: {{ name: web, environment: {{ {variables} }}, volumes: [\"data:/app/data\"] }} }}\n"
+        );
+        let text = TestEnvironment::new(&services).wrote(denied).text();
+        assert!(text.contains(expected), "{variables}: {text}");
+    }
+}
+
+/// A listener that is only advertised gets the port of its address in the container, if that is free.
+#[test]
+fn advertised_listener_is_defined() {
+    let line = "requirement failed: advertised.listeners listener names must be equal to or a subset of the ones defined in listeners. Found PLAINTEXT,HOST.";
+    for (address, expected) in [
+        (
+            "HOST://localhost:9094",
+            "KAFKA_CFG_LISTENERS: change `KAFKA_CFG_LISTENERS` from `PLAINTEXT://:9092` to `PLAINTEXT://:9092,HOST://:9094`",
+        ),
+        ("HOST://localhost:29094", "PLAINTEXT://:9092,HOST://:9095`"),
+        ("HOST://localhost:9092", "KAFKA_CFG_ADVERTISED_LISTENERS"),
+    ] {
+        let services = format!(
+            "  web:\n    image: bitnami/kafka:3.4\n    container:\n      name: web\n      ports: [\"29094:9095\"]\n      environment:\n        \
+             KAFKA_CFG_LISTENERS: PLAINTEXT://:9092\n        KAFKA_CFG_ADVERTISED_LISTENERS: \"PLAINTEXT://web:9092,{address}\"\n"
+        );
+        let text = TestEnvironment::new(&services).wrote(line).text();
+        assert!(text.contains(expected), "{address}: {text}");
+    }
+}
+
+/// A replica set with users gets a key file where the words of the command are known, and else loses its user.
+#[test]
+fn key_file_wraps_only_plain_commands() {
+    let line = "BadValue: security.keyFile is required when authorization is enabled with replica sets";
+    for (more, expected) in [
+        (
+            "command: [mongod, --replSet, rs0]",
+            "exec docker-entrypoint.sh mongod --replSet rs0 --keyFile /etc/mongo.key",
+        ),
+        (
+            "command: [bash, -c, mongod --replSet rs0]",
+            "MONGO_INITDB_ROOT_USERNAME",
+        ),
+        (
+            "user: mongodb, command: [mongod, --replSet, rs0]",
+            "MONGO_INITDB_ROOT_USERNAME",
+        ),
+    ] {
+        let services = format!(
+            "  web: {{ image: \"mongo:5.0\", {more}, container: {{ name: web, environment: {{ MONGO_INITDB_ROOT_USERNAME: root }} }} }}\n"
+        );
+        let text = TestEnvironment::new(&services).wrote(line).text();
+        assert!(text.contains(expected), "{more}: {text}");
+    }
+}
+
+/// The only word of a command is unknown to the program of the image if the message quotes both.
+#[test]
+fn only_word_of_a_command_can_be_removed() {
+    let services = "  web: { image: airflow:3, command: [worker], container: { name: web } }\n";
+    for (line, expected) in [
+        (
+            "Command `airflow worker` has been removed. Please use `airflow celery`, see help above.",
+            "command: change `command` from `worker` to `celery`",
+        ),
+        ("worker: ERR unknown command 'JSON.SET'", "none"),
+    ] {
+        let text = TestEnvironment::new(services).wrote(line).text();
+        assert!(text.starts_with(expected), "{line}: {text}");
+    }
+}

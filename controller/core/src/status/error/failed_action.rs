@@ -74,7 +74,7 @@ pub fn command_error(
         earlier: Vec::new(),
         call: Box::new(call),
     };
-    redact::error(secrets, of(&failure, None))
+    redact::error(secrets, secrets, of(&failure, None))
 }
 
 /// Error of a failed call; `after` is the time until the next attempt.

@@ -699,3 +699,26 @@ fn value_of_a_compose_file_is_as_written() {
         Some(meant),
     );
 }
+
+#[test]
+fn name_of_an_account_is_public_although_it_is_the_password() {
+    const SPEC: &str = "project: { name: shop }
+services:
+  web:
+    image: dpage/pgadmin4:8.12
+    container:
+      name: shop-web
+      environment:
+        PGADMIN_DEFAULT_EMAIL: admin
+        PGADMIN_DEFAULT_PASSWORD: admin
+";
+    let line = "'admin' does not appear to be a valid email address. Please reset the PGADMIN_DEFAULT_EMAIL environment variable and try again.";
+    let error = error_of(failing_in(SPEC, |run| {
+        run.evidence = Some(Evidence {
+            stdout: vec![line.to_owned()],
+            ..Evidence::default()
+        });
+    }));
+    let key = "services.web.container.environment.PGADMIN_DEFAULT_EMAIL";
+    assert_first(&error, key, 8, Some("admin"), Some("admin@example.com"));
+}
