@@ -18,7 +18,8 @@ const DELAY: Duration = Duration::from_secs(1);
 /// Goal of the first specification, above the delay.
 const GOAL: (&str, f64) = ("≤ 5 s", 5_000.0);
 
-/// A service that exits, or exceeds its memory, when a file exists. One second without a crash resets delay and budget.
+/// A service that exits, or exceeds its memory, when a file exists. One second without a crash resets delay and budget. Its health check ends the
+/// minimum run time, which is as long as the failed run.
 fn spec() -> String {
     let script = "rm -f /exit /grow; until [ -e /grow ]; do [ -e /exit ] && exit 3; sleep 0.1; done; \
                   x=aaaaaaaaaaaaaaaa; while :; do x=$x$x; done";
@@ -26,7 +27,8 @@ fn spec() -> String {
         "version: \"1\"\nproject: {{ name: {ENV} }}\n\
          resilience: {{ container: {{ maxRestarts: 10, restartDelay: 1s }} }}\n\
          argus: {{ restart: {{ resetAfter: 1s, haltAfterSame: off }} }}\nservices:\n  web:\n    image: busybox:local\n    \
-         memory: 32m\n    command: [sh, -c, \"{script}\"]\n    container: {{ name: {CONTAINER} }}\n"
+         memory: 32m\n    command: [sh, -c, \"{script}\"]\n    container:\n      name: {CONTAINER}\n      \
+         healthcheck: {{ type: exec, command: [\"true\"] }}\n"
     )
 }
 
