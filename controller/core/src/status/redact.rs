@@ -154,6 +154,7 @@ mod tests {
             .outcome(["no `registry/wolpertinger:1` here".to_owned()]);
         let redacted_error = error(
             &secrets,
+            &secrets,
             StructuredError::new(Code::ImageNotFound, "x").with_call(call),
         );
         let text = serde_json::to_string(&redacted_error).unwrap();
