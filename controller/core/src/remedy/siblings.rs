@@ -184,13 +184,12 @@ pub(super) fn undefined_listener(case: &Case<'_>) -> Option<SpecEdit> {
     let port = published
         .find(|known| known.requested == Some(port))
         .map_or(port, |known| known.container);
-    if value
-        .split(',')
-        .any(|address| address.trim().ends_with(&format!(":{port}")))
-    {
-        return None;
-    }
     let reason = format!("`{advertised}` names the listener `{name}`, and `{own}` does not define it");
+    let is_taken = |address: &str| address.trim().ends_with(&format!(":{port}"));
+    if value.split(',').any(is_taken) {
+        let hint = format!("give `{name}` a port of its own, and define it in `{own}`");
+        return Some(case.variable(advertised, reason).hint(hint));
+    }
     let edit = case.variable(&own, reason).now(value);
     Some(edit.suggest(format!("{value},{name}://:{port}")))
 }

@@ -188,6 +188,6 @@ fn only_word_of_a_command_can_be_removed() {
         ("worker: ERR unknown command 'JSON.SET'", "none"),
     ] {
         let text = TestEnvironment::new(services).wrote(line).text();
-        assert!(text.starts_with(expected), "{line}: {text}");
+        assert!(text.contains(expected), "{line}: {text}");
     }
 }
