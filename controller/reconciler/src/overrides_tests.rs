@@ -1,10 +1,15 @@
 //! Tests of overrides: a request stays until its subject changes.
 
+use std::collections::BTreeMap;
+
 use argus_core::action::Subject;
 use argus_core::desired::admit::{SpecContext, admit};
+use argus_core::desired::{Desired, Service};
 use argus_core::failed_run::FailedRun;
 use argus_core::ident::{ContainerId, Hash};
 use argus_core::journal::Event;
+use argus_core::labels::{ENVIRONMENT, MANAGED, SERVICE};
+use argus_core::observed::{Container, ContainerState, InspectInfo, Object, WatchEvent};
 use argus_core::plan::Plan;
 use argus_core::state::{Attribution, Disruption, Interruption, TestRestart};
 use argus_core::user_requests::TestLease;
@@ -156,10 +161,12 @@ impl Fixture {
             .effective(&self.specs)
             .unwrap_or_else(|| self.specs.environments.clone());
         let history = Arc::make_mut(self.state.environments.get_mut(&env("shop")).unwrap());
-        history.last_ready = Some(desired[&env("shop")].desired.revision.clone());
+        let shop = &desired[&env("shop")].desired;
+        history.last_ready = Some(shop.revision.clone());
+        let running = running(shop);
         let inputs = OverrideInputs {
             specs: &self.specs,
-            store: &self.store,
+            store: &running,
             state: &self.state,
             now: self.now,
         };
@@ -439,16 +446,46 @@ fn failed_optional_service_causes_no_rollback() {
 }
 
 fn listed() -> Store {
-    use argus_core::observed::WatchEvent;
+    store_of(Vec::new())
+}
+
+fn store_of(containers: Vec<Container>) -> Store {
     let mut store = Store::default();
-    for event in [
-        WatchEvent::Connected(Timestamp(1)),
-        WatchEvent::Init,
-        WatchEvent::InitDone,
-    ] {
+    let objects = containers
+        .into_iter()
+        .map(|container| Object::Container(Arc::new(container)));
+    let first = [WatchEvent::Connected(Timestamp(1)), WatchEvent::Init];
+    let events = first.into_iter().chain(objects.map(WatchEvent::Apply));
+    for event in events.chain([WatchEvent::InitDone]) {
         store.apply(event);
     }
     store
+}
+
+/// A container of each service that runs since the start of the test.
+fn running(desired: &Desired) -> Store {
+    let container = |service: &Service| Container {
+        id: ContainerId::new(service.name.as_str()).unwrap(),
+        name: service.container_name.to_string(),
+        labels: [
+            (MANAGED, "true"),
+            (ENVIRONMENT, "shop"),
+            (SERVICE, service.name.as_str()),
+        ]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .into(),
+        image: service.image.reference().to_owned(),
+        state: ContainerState::Running,
+        created_at: Timestamp(0),
+        networks: BTreeMap::new(),
+        inspect: Some(InspectInfo {
+            started_at: Some(Timestamp(0)),
+            ..InspectInfo::default()
+        }),
+        stopped_by_other: None,
+        oom_at: None,
+    };
+    store_of(desired.services.values().map(container).collect())
 }
 
 #[test]

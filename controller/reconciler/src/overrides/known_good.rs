@@ -143,12 +143,32 @@ pub(super) fn good_at(accepted: &Accepted, history: &EnvHistory, store: &Store) 
     if history.last_ready.as_ref() != Some(revision) || !is_running(env, history, store) {
         return None;
     }
-    let containers = store
-        .of(env)
-        .into_iter()
-        .flat_map(|seen| seen.containers.values());
-    let started = containers.filter_map(|container| container.inspect.as_ref()?.started_at);
-    Some(started.max().map_or(Timestamp(0), |at| at + MIN_UPTIME))
+    // A removed container, or one that is not inspected yet, has no known run time.
+    let seen = store.of(env);
+    let has_container = |service: &Service| {
+        let mut containers = seen
+            .into_iter()
+            .flat_map(|seen| seen.containers.of(&service.name));
+        containers.next().is_some()
+    };
+    // The environment is Ready without an optional service, and without the container of a completed job.
+    let is_completed = |service: &Service| {
+        let seen = history.service(&service.name);
+        service.is_completable() && seen.is_some_and(|seen| seen.completed.is_some())
+    };
+    let mut needed = accepted
+        .desired
+        .services
+        .values()
+        .filter(|service| service.criticality.is_required(true) && !is_completed(service));
+    if !needed.all(has_container) {
+        return None;
+    }
+    let mut at = Timestamp(0);
+    for container in seen.into_iter().flat_map(|seen| seen.containers.values()) {
+        at = at.max(container.inspect.as_ref()?.started_at? + MIN_UPTIME);
+    }
+    Some(at)
 }
 
 /// Returns a copy with the running image ids, so that later tags and builds do not change it.
@@ -236,157 +256,5 @@ fn ids<'a>(accepted: &'a Accepted, store: &'a Store) -> impl Iterator<Item = (&'
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
-
-    use argus_core::desired::admit::{SpecContext, admit};
-    use argus_core::desired::key_lines::KeyLines;
-    use argus_core::ident::ContainerId;
-    use argus_core::labels::{ENVIRONMENT, MANAGED, SERVICE};
-    use argus_core::observed::{ContainerState, Object, WatchEvent};
-    use argus_core::state::PlannerState;
-
-    use super::*;
-    use crate::specs::SpecRegistry;
-
-    fn store(image_id: &str) -> Store {
-        store_in(ContainerState::Running, 0, image_id)
-    }
-
-    fn store_in(state: ContainerState, exit_code: i64, image_id: &str) -> Store {
-        let labels = [(MANAGED, "true"), (ENVIRONMENT, "shop"), (SERVICE, "web")];
-        let labels = labels.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        let container = Container {
-            id: ContainerId::new("c").unwrap(),
-            name: "shop-web".to_owned(),
-            labels: labels.into_iter().collect(),
-            image: "web:1".to_owned(),
-            state,
-            created_at: Timestamp(1),
-            networks: BTreeMap::new(),
-            inspect: Some(InspectInfo {
-                started_at: (state != ContainerState::Created).then_some(Timestamp(1)),
-                exit_code,
-                image_id: Some(image_id.to_owned()),
-                ..InspectInfo::default()
-            }),
-            stopped_by_other: None,
-            oom_at: None,
-        };
-        let mut store = Store::default();
-        for event in [
-            WatchEvent::Connected(Timestamp(1)),
-            WatchEvent::Init,
-            WatchEvent::Apply(Object::Container(Arc::new(container))),
-            WatchEvent::InitDone,
-        ] {
-            store.apply(event);
-        }
-        store
-    }
-
-    fn accepted() -> Accepted {
-        let text = "version: \"1\"\nproject: { name: shop }\nservices:\n  web: { image: web:1, container: { name: shop-web } }\n";
-        let read = argus_crds::yaml::read("e2e.yaml", text.as_bytes());
-        let spec = read.spec.unwrap();
-        Accepted {
-            desired: admit(&spec, &SpecContext::default()).desired.unwrap(),
-            spec_path: "e2e.yaml".to_owned(),
-            lines: KeyLines::from_spec(&spec, &read.source),
-            accepted_at: Timestamp(1),
-            has_pending_edit: false,
-            allowed: false,
-            is_ending: false,
-            file_hash: None,
-            mounted_files: std::collections::BTreeMap::new(),
-        }
-    }
-
-    #[test]
-    fn new_image_of_the_same_revision_is_pinned_again() {
-        let accepted = accepted();
-        let (old, new) = (store("sha256:old"), store("sha256:new"));
-        let good = pinned(&accepted, &old);
-        assert!(runs_as_pinned(&good, &old) && !runs_as_pinned(&good, &new));
-        assert!(
-            runs_as_pinned(&pinned(&accepted, &new), &new),
-            "a second pin changes nothing"
-        );
-        assert!(
-            runs_as_pinned(&good, &Store::default()),
-            "services that do not run are ignored"
-        );
-    }
-
-    #[test]
-    fn rollback_keeps_the_image_of_an_unchanged_service() {
-        let specs = SpecRegistry::default();
-        let kept = |state: &PlannerState, current: &Accepted, present: &Store| {
-            let mut to = pinned(&accepted(), &store("sha256:good"));
-            let inputs = OverrideInputs {
-                specs: &specs,
-                store: present,
-                state,
-                now: Timestamp(60_000),
-            };
-            keep_unchanged(&mut to, current, inputs);
-            let service = to.desired.services.values().next().unwrap();
-            service.image.reference().to_owned()
-        };
-        let (mut state, current) = (PlannerState::default(), accepted());
-        let running = store("sha256:good");
-        assert_eq!(kept(&state, &current, &running), "web:1");
-        // The name has another image by now, or the container has ended.
-        let ended = store_in(ContainerState::Exited, 1, "sha256:good");
-        for present in [store("sha256:new"), ended, Store::default()] {
-            assert_eq!(kept(&state, &current, &present), "sha256:good");
-        }
-        let mut edited = accepted();
-        edited.desired.services.values_mut().next().unwrap().memory = Some(1 << 20);
-        assert_eq!(kept(&state, &edited, &running), "sha256:good");
-        let name = current.desired.services.keys().next().unwrap();
-        let mut history = EnvHistory::default();
-        history.service_mut(name).health = Some(ProbeStatus::Unhealthy);
-        state
-            .environments
-            .insert(current.desired.env.clone(), Arc::new(history));
-        assert_eq!(kept(&state, &current, &running), "sha256:good");
-    }
-
-    #[test]
-    fn only_running_images_become_good() {
-        let accepted = accepted();
-        let env = accepted.desired.env.clone();
-        let desired: DesiredState = [(env.clone(), Arc::new(accepted.clone()))].into();
-        let mut state = PlannerState::default();
-        let history = EnvHistory {
-            last_ready: Some(accepted.desired.revision.clone()),
-            ..EnvHistory::default()
-        };
-        state.environments.insert(env.clone(), Arc::new(history));
-        let mut overrides = Overrides::default();
-        let mut record = |store: &Store| {
-            let specs = SpecRegistry::default();
-            let now = Timestamp(60_000);
-            let inputs = OverrideInputs {
-                specs: &specs,
-                store,
-                state: &state,
-                now,
-            };
-            overrides.record_known_good(&desired, inputs);
-            let good = overrides.good_images.get(&env);
-            good.map(|good| good.images.values().next().unwrap().clone())
-        };
-        let failed = |id| store_in(ContainerState::Exited, 1, id);
-        assert_eq!(record(&failed("sha256:bad")), None);
-        let good = record(&store("sha256:good")).unwrap();
-        assert_eq!((good.key.as_str(), good.id.as_str()), ("web:1", "sha256:good"));
-        let after = record(&failed("sha256:bad")).unwrap();
-        assert_eq!(after, good, "the image of a failed container is not good");
-        let created = store_in(ContainerState::Created, 0, "sha256:new");
-        assert_eq!(record(&created).unwrap(), good, "neither is one that never ran");
-        let values = overrides.known_good[&env][0].lines.values();
-        assert_eq!(values["services.web.image"], "web:1");
-    }
-}
+#[path = "known_good_tests.rs"]
+mod tests;
