@@ -224,7 +224,7 @@ def first_remedy(case):
         text, image = spec.read_text(), services_of(case)["web"]["image"]
         if earlier(case):
             before = text.replace(f'image: "{image}"', f'image: "{earlier(case)}"')
-            assert before != text, "the image has quotes in the file"
+            assert before != text, "the image of `web` must have double quotes in the file"
             spec.write_text(before)
         command = [PROGRAM, "run", folder, "--state", state, "--listen", "off"]
         with open(log, "w") as output:

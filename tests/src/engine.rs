@@ -106,7 +106,7 @@ pub struct PrivateEngine {
 }
 
 impl PrivateEngine {
-    /// Returns an engine without any object: an idle one, or a new one with Docker's defaults. Its data is in memory if there is enough:
+    /// Returns an engine without any object: an idle one, or a new one with Docker's defaults. Its data is in memory if the machine has enough:
     /// a container then costs a tenth less CPU time, and its start waits for no write. All tests together write less than 3 GB to one engine.
     #[must_use]
     pub fn start() -> Self {

@@ -24,6 +24,7 @@ use crate::process::exit::Failure;
 use crate::render::foreign_text;
 use crate::settings::Settings;
 
+/// Argument with the name of the environment.
 const ENVIRONMENT: &str = "environment";
 /// Arguments that every tool accepts.
 const DEBUG: &str = "debug";

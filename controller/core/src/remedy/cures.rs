@@ -31,8 +31,8 @@ struct Cure {
     /// `word START` replaces and `drop START` removes one, `before` runs another command first; `mount PATH` moves a mount, `volume PATH`
     /// replaces the folder of the host, `bind PATH` adds one; `file` means the mounted configuration.
     key: &'static str,
-    /// New value, with `SELF` for the name of the service, `WORDS` for the command in the file, `VERSION`, `MAJOR` and `VARIANT` of its tag, and `QUOTED`, `LAST` or `NEXT` (after the
-    /// parts) of the line, or `BOUND` for its first IPv4 address; also in the part of `sub`.
+    /// New value, with `SELF` for the name of the service, `WORDS` for its command in the file, `VERSION`, `MAJOR` and `VARIANT` of its tag, and
+    /// `QUOTED`, `LAST` or `NEXT` (after the parts) of the line, or `BOUND` for its first IPv4 address; also in the part of `sub`.
     value: &'static str,
     reason: &'static str,
 }

@@ -41,7 +41,7 @@ pub(super) fn secrets(input: &StatusInput<'_>) -> Secrets {
         .unwrap_or_default()
 }
 
-/// The same for the values in its edits.
+/// Secret values of the environment that its edits do not show.
 pub(super) fn edit_secrets(input: &StatusInput<'_>) -> Secrets {
     let accepted = input.accepted;
     accepted
