@@ -21,6 +21,7 @@ use crate::call::{self, CallError};
 use crate::error::Op;
 use crate::image::build::BUILD_TAG;
 use crate::image::build::label::{history, is_ours, writes_our_label};
+use crate::inspect::convert_time;
 use crate::ownership::inspect_image;
 use crate::raw_http;
 
@@ -63,12 +64,27 @@ async fn list_labelled(
             continue;
         }
         if let Some(history) = history(shared, &image.id).await?
-            && let Some(built) = read(&image, &history, &used)
+            && let Some(mut built) = read(&image, &history, &used)
         {
+            let tagged_at = last_tag_time(shared, &image.id).await?;
+            built.created_at = built.created_at.max(tagged_at.unwrap_or_default());
             found.push(built);
         }
     }
     Ok(found)
+}
+
+/// Returns the time of the last build of an image. `BuildKit` gives an image the creation time of its newest layer, so builds that differ
+/// in their settings only have the same one.
+async fn last_tag_time(shared: &Shared, id: &str) -> Result<Option<Timestamp>, ActionError> {
+    let client = shared.connection.client()?;
+    match call::run_raw(Op::Inspect, shared.times.read, client.inspect_image(id)).await {
+        Ok(found) => Ok(convert_time(
+            found.metadata.and_then(|metadata| metadata.last_tag_time),
+        )),
+        Err(error) if error.has_status(404) => Ok(None),
+        Err(error) => Err(error.classify(Op::Inspect)),
+    }
 }
 
 fn read(

@@ -104,14 +104,14 @@ fn the_steps_of_a_build_end_at_its_base_image() {
     assert_eq!(keys, ["sha256:3", "0 RUN", "0 COPY"]);
 }
 
-/// Builds of a tag, the oldest first. The last one has the tag.
+/// Builds of a tag, the oldest first. The last one has the tag. `BuildKit` gives all of them the time of their common layer.
 fn builds(tag: &str, ids: &[&str]) -> Vec<ImageSummary> {
     let mut all = Vec::new();
     for (at, id) in ids.iter().enumerate() {
         let is_last = at + 1 == ids.len();
         all.push(ImageSummary {
             id: format!("sha256:{id}"),
-            created: i64::try_from(at).unwrap(),
+            created: 7,
             repo_tags: is_last.then(|| tag.to_owned()).into_iter().collect(),
             labels: [(BUILD_TAG.to_owned(), tag.to_owned())].into(),
             ..ImageSummary::default()
@@ -120,7 +120,7 @@ fn builds(tag: &str, ids: &[&str]) -> Vec<ImageSummary> {
     all
 }
 
-/// An engine with these images, which are all builds of Argus.
+/// An engine with these images, which are all builds of Argus. Their last character is the second of their last tag.
 async fn serve(listener: UnixListener, images: Vec<ImageSummary>, lists: &Mutex<usize>) {
     while let Ok((mut stream, _)) = listener.accept().await {
         let mut head = [0; 4096];
@@ -133,6 +133,9 @@ async fn serve(listener: UnixListener, images: Vec<ImageSummary>, lists: &Mutex<
         } else if path.ends_with("/history") {
             let label = format!("/bin/sh -c #(nop)  LABEL {BUILD_TAG}=shop:argus");
             json!([step("sha256:1", &label, &[])])
+        } else if let Some(id) = path.strip_suffix("/json").filter(|path| path.contains("sha256:")) {
+            let second = id.chars().last().unwrap();
+            json!({ "Metadata": { "LastTagTime": format!("2026-01-01T00:00:0{second}Z") } })
         } else {
             json!([])
         };
