@@ -1,6 +1,6 @@
 //! Structured errors of an environment.
 
-use argus_crds::error::{ActionId, Class, Code, Severity, StructuredError};
+use argus_crds::error::{ActionId, Class, Code, StructuredError};
 use argus_crds::status::{ServiceState, ServiceStatus};
 use serde_json::json;
 
@@ -52,8 +52,8 @@ pub fn unwritable(state_dir: &str, why: &str) -> StructuredError {
         .details(json!({ "path": state_dir, "reason": why }))
 }
 
-/// All errors of the environment: of its file, the engine, its services and other objects. Warnings come last, so that the
-/// first error is the most important one.
+/// All errors of the environment: of its file, the engine, its services and other objects. Causes come first and warnings last, so
+/// that the first error is the most important one.
 pub(super) fn all(input: &StatusInput<'_>, services: &[ServiceStatus]) -> Vec<StructuredError> {
     let mut errors = Vec::new();
     if let Some(rejection) = input.rejected {
@@ -87,7 +87,7 @@ pub(super) fn all(input: &StatusInput<'_>, services: &[ServiceStatus]) -> Vec<St
     for conflicting_spec in input.conflicting_specs {
         errors.extend(of_spec(Some(input.env.as_str()), *conflicting_spec, input.now));
     }
-    errors.sort_by_key(|error| error.severity == Severity::Warning);
+    dependency::sort_causes_first(&mut errors);
     errors.truncate(MAX_ERRORS);
     errors
         .into_iter()

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use argus_crds::Diagnostic;
-use argus_crds::error::{ActionId, SpecEdit, StructuredError};
-use serde_json::json;
+use argus_crds::error::{ActionId, Severity, SpecEdit, StructuredError};
+use serde_json::{Value, json};
 
 use super::probe_result;
 use crate::desired::{Accepted, Role, Service};
@@ -16,6 +16,9 @@ use crate::status::StatusInput;
 use crate::status::redact;
 use crate::wait::WaitReason;
 
+/// Detail of a failure with the name of the dependency that explains it.
+const DEPENDENCY: &str = "failedDependency";
+
 /// Replaces the remedies of a failure with those of the dependency that explains it: its health check, if that fails now, and its log.
 pub(super) fn with_remedies(
     input: &StatusInput<'_>,
@@ -23,13 +26,23 @@ pub(super) fn with_remedies(
     name: &ServiceName,
 ) -> StructuredError {
     let error = error
-        .details(json!({ "failedDependency": name.as_str() }))
+        .details(json!({ DEPENDENCY: name.as_str() }))
         .suggest(&[ActionId::InspectLogs]);
     let step = format!("find the cause in `{name}` with `argus why {}/{name}`", input.env);
     match edit(input, name) {
         Some(edit) => error.edit(edit.hint(step)),
         None => error.details(json!({ "hint": step })),
     }
+}
+
+/// Puts the failures that a dependency explains after that of the dependency, and the warnings after all others.
+pub(super) fn sort_causes_first(errors: &mut [StructuredError]) {
+    let failed: BTreeSet<String> = errors.iter().filter_map(|error| error.service.clone()).collect();
+    let is_explained = |error: &StructuredError| {
+        let by = error.details.get(DEPENDENCY).and_then(Value::as_str);
+        by.is_some_and(|name| failed.contains(name))
+    };
+    errors.sort_by_key(|error| (error.severity == Severity::Warning, is_explained(error)));
 }
 
 /// Describes a dependency that explains a failure.
@@ -101,4 +114,34 @@ fn running<'a>(
     let mut containers = input.observed.containers.of(name);
     let container = containers.find(|container| container.state.is_up())?;
     Some((accepted, service, container.as_ref()))
+}
+
+#[cfg(test)]
+mod tests {
+    use argus_crds::error::Code;
+
+    use super::*;
+
+    #[test]
+    fn causes_come_before_the_failures_they_explain() {
+        let failed = |service: &str, by: Option<&str>| {
+            let error = StructuredError::new(Code::ContainerCrash, service).service(service);
+            error.details(json!({ DEPENDENCY: by }))
+        };
+        let mut warning = failed("cache", None);
+        warning.severity = Severity::Warning;
+        // `absent` has no error of its own.
+        let mut errors = [
+            warning,
+            failed("api", Some("db")),
+            failed("bot", Some("absent")),
+            failed("db", None),
+            failed("web", Some("db")),
+        ];
+        sort_causes_first(&mut errors);
+        assert_eq!(
+            errors.each_ref().map(|error| error.message.as_str()),
+            ["bot", "db", "api", "web", "cache"]
+        );
+    }
 }
