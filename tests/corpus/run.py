@@ -10,6 +10,7 @@ import os
 import pathlib
 import random
 import re
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -215,8 +216,24 @@ def wait_for(controller, log, state, is_done):
     return "no answer: " + json.dumps([[row["name"], row.get("state"), row.get("waitingOn")] for row in status["services"]])
 
 
+def default_answer(state):
+    """Text of the answer to `argus_status` without arguments."""
+    client = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "corpus", "version": "1"}}
+    calls = [
+        {"id": 1, "method": "initialize", "params": client},
+        {"method": "notifications/initialized"},
+        {"id": 2, "method": "tools/call", "params": {"name": "argus_status", "arguments": {}}},
+    ]
+    text = "".join(json.dumps({"jsonrpc": "2.0", **call}) + "\n" for call in calls)
+    done = subprocess.run([PROGRAM, "mcp", "--state", state], input=text, capture_output=True, text=True, timeout=60)
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    content = next(answer["result"]["content"] for answer in answers if answer.get("id") == 2)
+    return "".join(part["text"] for part in content)
+
+
 def first_remedy(case):
-    """Returns the first remedy of the failing service; without one, the message of its error or the last states."""
+    """Returns the first remedy of the failing service and the default answer to an agent. Without a remedy, the first one is the message
+    of its error, or the last states."""
     with tempfile.TemporaryDirectory() as home:
         folder, state, log = pathlib.Path(home, "project"), pathlib.Path(home, "state"), pathlib.Path(home, "log")
         write_files(case, folder)
@@ -233,10 +250,12 @@ def first_remedy(case):
             if earlier(case):
                 ready = wait_for(controller, log, state, lambda status: status["phase"] == "Ready")
                 if ready is not True:
-                    return f"the revision before: {ready}"
+                    return f"the revision before: {ready}", ""
                 spec.write_text(text)
             error = wait_for(controller, log, state, given_up)
-            return (error.get("remedies") or [error["message"]])[0] if isinstance(error, dict) else error
+            if not isinstance(error, dict):
+                return error, ""
+            return (error.get("remedies") or [error["message"]])[0], default_answer(state)
         finally:
             down = subprocess.run([PROGRAM, "down", "--all", "--volumes", "--state", state], capture_output=True, text=True)
             controller.terminate()
@@ -256,13 +275,15 @@ def main():
     chosen = sorted(random.Random(seed).sample(cases, count), key=lambda case: case["name"])
     for case in chosen:
         make_images(case)
-    right = 0
+    right, tokens = 0, []
     with ThreadPoolExecutor(PARALLEL) as pool:
-        for case, remedy in zip(chosen, pool.map(first_remedy, chosen)):
+        for case, (remedy, answer) in zip(chosen, pool.map(first_remedy, chosen)):
             found = is_right(case, remedy)
             right += found
+            tokens.append(len(answer.encode()) // 4)
             print(f"right: {case['name']}" if found else f"wrong: {case['name']}: {json.dumps(remedy)}", flush=True)
     print(f"{right} of {len(chosen)} first remedies are right")
+    print(f"tokens of the default answer (bytes / 4): median {statistics.median(tokens):.0f}, most {max(tokens)}")
     return 0 if right >= 0.85 * len(chosen) else 1
 
 
