@@ -997,19 +997,3 @@ fn first_claim_removes_objects_of_later_claims() {
     assert_eq!(names, ["one-a"]);
     assert_eq!(controllers.offence(), None);
 }
-
-#[test]
-fn adopted_containers_keep_no_maker_waiting() {
-    let mut controllers = Controllers::new(5, FaultProfile::no_faults());
-    let maker = controllers.joins("b", &[shop()]);
-    controllers.run(SECOND * 5);
-    controllers.parties[maker].awake = false;
-    let holder = controllers.joins("a", &[shop()]);
-    controllers.run(SECOND * 150);
-    controllers.parties[maker].specs.clear();
-    controllers.parties[maker].awake = true;
-    controllers.run(SECOND * 60);
-    assert!(controllers.settled(holder) && controllers.settled(maker));
-    assert_eq!(controllers.engine.model.containers().count(), 2);
-    assert_eq!(controllers.offence(), None);
-}

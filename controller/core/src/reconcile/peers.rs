@@ -102,18 +102,13 @@ impl Planner {
                 until: None,
             },
         };
-        Some(match (accepted, &on) {
-            (Some(accepted), _) => self.plan_waiting(env, accepted, &on),
-            // The holder adopts or removes what this controller has made there.
-            (None, WaitReason::LeaseHeldByOther { .. }) => Plan {
-                is_left_to_others: true,
-                ..Plan::default()
-            },
-            (None, _) => self.plan_removal_waiting(env, &on, inputs),
+        Some(match accepted {
+            Some(accepted) => self.plan_waiting(env, accepted, &on),
+            None => self.plan_removal_waiting(env, &on, inputs),
         })
     }
 
-    /// Plan of an environment that is not desired and that nobody owns: one wait per remaining object of this controller.
+    /// Plan of an environment that is not desired and not owned: one wait per remaining object of this controller.
     fn plan_removal_waiting(&self, env: &EnvName, on: &WaitReason, inputs: &Inputs<'_>) -> Plan {
         let Some(observed) = inputs.store.of(env) else {
             return Plan::default();
@@ -136,8 +131,9 @@ impl Planner {
             on: on.clone(),
         };
         let waits: Vec<Wait> = containers.chain(networks).map(wait).collect();
+        let is_held = matches!(on, WaitReason::LeaseHeldByOther { .. });
         Plan {
-            is_left_to_others: Self::is_left_to_others(observed, inputs),
+            is_left_to_others: (is_held && waits.is_empty()) || Self::is_left_to_others(observed, inputs),
             waits,
             ..Plan::default()
         }

@@ -121,15 +121,18 @@ fn objects_of_a_live_controller_do_not_delay_a_removal() {
 }
 
 #[test]
-fn removal_is_left_to_the_controller_that_holds_the_name() {
+fn removal_waits_for_the_controller_that_holds_the_name() {
     let both = store(&["me", "them"]);
     let held = plan(&both, vec![lease("me", false), lease("them", true)]);
-    assert!(held.is_settled() && held.is_left_to_others);
-    let unclaimed = plan(&both, Vec::new());
-    let [wait] = &unclaimed.waits[..] else {
-        panic!("one wait: {:?}", unclaimed.waits)
+    assert!(!held.is_left_to_others);
+    let [wait] = &held.waits[..] else {
+        panic!("one wait: {:?}", held.waits)
     };
     assert_eq!(wait.subject.orphan_id(), Some("me"));
-    assert_eq!(wait.on, WaitReason::ControllerLease);
-    assert!(!unclaimed.is_left_to_others);
+    let WaitReason::LeaseHeldByOther { controller, .. } = &wait.on else {
+        panic!("{wait:?}")
+    };
+    assert_eq!(controller.controller, "them");
+    let unclaimed = plan(&both, Vec::new());
+    assert_eq!(unclaimed.waits[0].on, WaitReason::ControllerLease);
 }
