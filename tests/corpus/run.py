@@ -280,10 +280,13 @@ def main():
         for case, (remedy, answer) in zip(chosen, pool.map(first_remedy, chosen)):
             found = is_right(case, remedy)
             right += found
-            tokens.append(len(answer.encode()) // 4)
+            if answer:
+                tokens.append(len(answer.encode()) // 4)
             print(f"right: {case['name']}" if found else f"wrong: {case['name']}: {json.dumps(remedy)}", flush=True)
     print(f"{right} of {len(chosen)} first remedies are right")
-    print(f"tokens of the default answer (bytes / 4): median {statistics.median(tokens):.0f}, most {max(tokens)}")
+    if tokens:
+        median, most = statistics.median(tokens), max(tokens)
+        print(f"tokens of {len(tokens)} default answers (bytes / 4): median {median:.0f}, most {most}")
     return 0 if right >= 0.85 * len(chosen) else 1
 
 

@@ -19,6 +19,9 @@ pub struct BuiltImage {
     pub tags: Vec<String>,
     /// Build time.
     pub created_at: Timestamp,
+    /// Time of the last tag, if another build has the same build time.
+    #[serde(default)]
+    pub tagged_at: Option<Timestamp>,
     /// True if a container or another image is based on it.
     pub used: bool,
     /// Layers of the build with their sizes in bytes, by a key of the layer. Builds with the same first steps share layers.
@@ -54,18 +57,16 @@ impl BuiltImage {
 /// of the same tag or of this program. The image with the tag counts as the newest one: an edit that is undone tags its earlier build
 /// again.
 pub fn unused_images<'a>(images: &'a [BuiltImage], wanted: &BTreeSet<String>) -> Vec<&'a BuiltImage> {
-    let mut newest: BTreeMap<&str, (bool, Timestamp, &str)> = BTreeMap::new();
+    let mut newest: BTreeMap<&str, (bool, Timestamp, Option<Timestamp>, &str)> = BTreeMap::new();
     for image in images {
         let is_tagged = image.tags.contains(&image.built_as);
-        let this = (is_tagged, image.created_at, image.id.as_str());
+        let this = (is_tagged, image.created_at, image.tagged_at, image.id.as_str());
         let known = newest.entry(image.series()).or_insert(this);
         *known = this.max(*known);
     }
     let is_unused = |image: &&BuiltImage| {
         let is_wanted = wanted.contains(&image.id) || image.tags.iter().any(|tag| wanted.contains(tag));
-        let is_newest = newest
-            .get(image.series())
-            .is_some_and(|(_, _, id)| *id == image.id);
+        let is_newest = newest.get(image.series()).is_some_and(|(.., id)| *id == image.id);
         !image.built_as.is_empty() && !image.used && !image.is_named() && !is_wanted && !is_newest
     };
     images.iter().filter(is_unused).collect()
@@ -99,6 +100,7 @@ mod tests {
             tags: Vec::new(),
             created_at: Timestamp(at),
             used: false,
+            tagged_at: None,
             layer_sizes: [(id.to_owned(), 10), ("common".to_owned(), 100)].into(),
         }
     }
@@ -132,10 +134,12 @@ mod tests {
         let mut other = image("b", 2);
         other.built_as = "other:argus".to_owned();
         assert!(ids(&[image("a", 1), other], &[]).is_empty());
+        let mut tagged_last = image("a", 1);
+        tagged_last.tagged_at = Some(Timestamp(2));
         assert_eq!(
-            ids(&[image("a", 1), image("b", 1)], &[]).len(),
-            1,
-            "one of two images of the same second is kept"
+            ids(&[tagged_last, image("b", 1)], &[]),
+            ["b"],
+            "built at the same time"
         );
     }
 

@@ -64,18 +64,25 @@ async fn list_labelled(
             continue;
         }
         if let Some(history) = history(shared, &image.id).await?
-            && let Some(mut built) = read(&image, &history, &used)
+            && let Some(built) = read(&image, &history, &used)
         {
-            let tagged_at = last_tag_time(shared, &image.id).await?;
-            built.created_at = built.created_at.max(tagged_at.unwrap_or_default());
             found.push(built);
+        }
+    }
+    // `BuildKit` gives an image the creation time of its newest layer, so builds that differ in their settings only have the same one.
+    let mut times: BTreeMap<Timestamp, usize> = BTreeMap::new();
+    for image in &found {
+        *times.entry(image.created_at).or_default() += 1;
+    }
+    for image in &mut found {
+        if times[&image.created_at] > 1 {
+            image.tagged_at = Box::pin(last_tag_time(shared, &image.id)).await?;
         }
     }
     Ok(found)
 }
 
-/// Returns the time of the last build of an image. `BuildKit` gives an image the creation time of its newest layer, so builds that differ
-/// in their settings only have the same one.
+/// Returns the time at which an image got its last tag.
 async fn last_tag_time(shared: &Shared, id: &str) -> Result<Option<Timestamp>, ActionError> {
     let client = shared.connection.client()?;
     match call::run_raw(Op::Inspect, shared.times.read, client.inspect_image(id)).await {
@@ -104,6 +111,7 @@ fn read(
             .cloned()
             .collect(),
         created_at: Timestamp(image.created.saturating_mul(1000)),
+        tagged_at: None,
         used: used.contains(&image.id),
         layer_sizes: steps.collect::<BTreeMap<_, _>>(),
     })
@@ -217,7 +225,7 @@ async fn remove_replaced(shared: &Shared, tags: &BTreeSet<String>) -> Result<(),
 /// Replaced and unused builds, without the newest of each tag. `kept` are the references and ids of images that a rollback needs.
 fn find_replaced<'a>(images: &'a [BuiltImage], kept: &BTreeSet<String>) -> Vec<&'a BuiltImage> {
     let mut unused = unused_images(images, kept);
-    unused.sort_by_key(|image| Reverse(image.created_at));
+    unused.sort_by_key(|image| Reverse((image.created_at, image.tagged_at)));
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     unused.retain(|image| {
         let count = counts.entry(image.built_as.as_str()).or_default();

@@ -61,6 +61,7 @@ fn build_keeps_the_image_of_a_rollback() {
         tags: Vec::new(),
         created_at: Timestamp(at),
         used: false,
+        tagged_at: None,
         layer_sizes: BTreeMap::new(),
     };
     // `a` was Ready; the edits after it failed.

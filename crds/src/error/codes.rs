@@ -244,7 +244,7 @@ codes! {
     PortStaleAllocation "PORT_STALE_ALLOCATION": "assign-port", Network, Recoverable, Transient, [UseAutoPorts, StartEngine, Retry], exit 1, http 409, quotes false,
         "the engine reserves a port without an owner",
         "The engine reports that a port is taken, but Argus finds no process or container that uses it. The usual cause is a leftover `docker-proxy` process. A restart of the engine frees the port. With `resilience.network.portConflictStrategy: auto`, Argus moves the service to another port.";
-    NetworkPoolExhausted "NETWORK_POOL_EXHAUSTED": "create-network", Network, Fatal, Human, [CleanOrphans, RunPreflight, Retry], exit 1, http 409, quotes false,
+    NetworkPoolExhausted "NETWORK_POOL_EXHAUSTED": "create-network", Network, Fatal, Human, [CleanOrphans, FreeNetworks], exit 1, http 409, quotes false,
         "the engine has no free address range",
         "The engine has no free address range (subnet) for the network of the environment. Argus already removed its own networks that nothing needs, including those of dead runs of the project, but this freed no range. It continues automatically after another network is removed.";
     NetworkStuck "NETWORK_STUCK": "remove-network", Network, Recoverable, Transient, [CleanOrphans, StartEngine], exit 1, http 409, quotes false,

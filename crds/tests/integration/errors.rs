@@ -153,6 +153,7 @@ fn first_remedy_harms_no_foreign_object() {
         // They remove, stop or rename an object of another owner.
         ActionId::ResolveNameConflict,
         ActionId::FreePort,
+        ActionId::FreeNetworks,
         ActionId::StopOtherController,
         // It ends the hold of another person.
         ActionId::Resume,

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use argus_core::desired::{Accepted, Desired, Image, Service};
 use argus_core::ident::{EnvName, ServiceName};
+use argus_core::labels::SERVICE;
 use argus_core::observed::{Container, InspectInfo, Store};
 use argus_core::probe::ProbeStatus;
 use argus_core::repair::FailingRevisions;
@@ -120,18 +121,24 @@ impl Overrides {
     }
 }
 
-/// Reports whether all containers run or have ended without a failure, and none is unhealthy. The revision may have been Ready before, with
+/// Reports whether all containers run, or have completed if their service may, and none is unhealthy. The revision may have been Ready before, with
 /// other images than the containers have now.
-fn is_running(env: &EnvName, history: &EnvHistory, store: &Store) -> bool {
+fn is_running(desired: &Desired, history: &EnvHistory, store: &Store) -> bool {
     let is_unhealthy = |service: &Arc<ServiceHistory>| service.health == Some(ProbeStatus::Unhealthy);
     let mut containers = store
-        .of(env)
+        .of(&desired.env)
         .into_iter()
         .flat_map(|seen| seen.containers.values());
+    let may_end = |container: &Container| {
+        let service = container.labels.get(SERVICE);
+        let service = service.and_then(|name| desired.services.get(name.as_str()));
+        service.is_none_or(|service| service.is_completable())
+    };
     // A container that was never started has the exit code 0 as well.
     let is_good = |container: &Arc<Container>| {
         let has_succeeded = |info: &InspectInfo| info.started_at.is_some() && info.exit_code == 0;
-        container.state.is_up() || container.inspect.as_ref().is_some_and(has_succeeded)
+        let has_ended = container.inspect.as_ref().is_some_and(has_succeeded) && may_end(container);
+        container.state.is_up() || has_ended
     };
     !history.services.values().any(is_unhealthy) && containers.all(is_good)
 }
@@ -140,7 +147,7 @@ fn is_running(env: &EnvName, history: &EnvHistory, store: &Store) -> bool {
 /// the next. `None` if it is not Ready.
 pub(super) fn good_at(accepted: &Accepted, history: &EnvHistory, store: &Store) -> Option<Timestamp> {
     let Desired { env, revision, .. } = &accepted.desired;
-    if history.last_ready.as_ref() != Some(revision) || !is_running(env, history, store) {
+    if history.last_ready.as_ref() != Some(revision) || !is_running(&accepted.desired, history, store) {
         return None;
     }
     // A removed container, or one that is not inspected yet, has no known run time.
@@ -151,7 +158,7 @@ pub(super) fn good_at(accepted: &Accepted, history: &EnvHistory, store: &Store) 
             .flat_map(|seen| seen.containers.of(&service.name));
         containers.next().is_some()
     };
-    // The environment is Ready without an optional service, and without the container of a completed job.
+    // The environment is Ready without a service that is not required, and without the container of a completed job.
     let is_completed = |service: &Service| {
         let seen = history.service(&service.name);
         service.is_completable() && seen.is_some_and(|seen| seen.completed.is_some())

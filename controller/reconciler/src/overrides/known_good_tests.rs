@@ -158,6 +158,8 @@ fn only_running_images_become_good() {
     assert_eq!((good.key.as_str(), good.id.as_str()), ("web:1", "sha256:good"));
     let after = record(&failed("sha256:bad")).unwrap();
     assert_eq!(after, good, "the image of a failed container is not good");
+    let ended = store_in(ContainerState::Exited, 0, "sha256:new");
+    assert_eq!(record(&ended).unwrap(), good, "neither is one that must not end");
     let created = store_in(ContainerState::Created, 0, "sha256:new");
     assert_eq!(record(&created).unwrap(), good, "neither is one that never ran");
     let values = overrides.known_good[&env][0].lines.values();
@@ -168,6 +170,7 @@ fn only_running_images_become_good() {
 fn optional_service_and_completed_job_need_no_container() {
     for (line, is_completed, is_good) in [
         ("criticality: optional", false, true),
+        ("criticality: recoverable", false, true),
         ("criticality: important", false, false),
         ("oneShot: true", true, true),
         ("oneShot: true", false, false),

@@ -155,6 +155,7 @@ mod tests {
             tags: Vec::new(),
             created_at: Timestamp(1),
             used: false,
+            tagged_at: None,
             layer_sizes: BTreeMap::new(),
         };
         let all = [image("a"), image("b")];

@@ -1,10 +1,10 @@
 //! Failures that a dependency explains: their remedies, and the warning about its health check.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use argus_crds::Diagnostic;
 use argus_crds::error::{ActionId, Severity, SpecEdit, StructuredError};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::probe_result;
 use crate::desired::{Accepted, Role, Service};
@@ -35,14 +35,30 @@ pub(super) fn with_remedies(
     }
 }
 
-/// Puts the failures that a dependency explains after that of the dependency, and the warnings after all others.
+/// Puts the failure of a dependency before those that it explains, and the warnings after all errors.
 pub(super) fn sort_causes_first(errors: &mut [StructuredError]) {
-    let failed: BTreeSet<String> = errors.iter().filter_map(|error| error.service.clone()).collect();
-    let is_explained = |error: &StructuredError| {
-        let by = error.details.get(DEPENDENCY).and_then(Value::as_str);
-        by.is_some_and(|name| failed.contains(name))
+    let is_warning = |error: &StructuredError| error.severity == Severity::Warning;
+    let failures = errors.iter().filter(|error| !is_warning(error));
+    let causes: BTreeMap<String, Option<String>> = failures
+        .filter_map(|error| {
+            Some((
+                error.service.clone()?,
+                dependency_of(error).map(ToOwned::to_owned),
+            ))
+        })
+        .collect();
+    // Number of failures behind this one. Those of earlier revisions can form a cycle.
+    let depth = |error: &StructuredError| {
+        let failed = |name: &str| causes.get_key_value(name).map(|(name, _)| name);
+        let first = dependency_of(error).and_then(failed);
+        let behind = std::iter::successors(first, |name| failed(causes.get(*name)?.as_deref()?));
+        behind.take(causes.len()).count()
     };
-    errors.sort_by_key(|error| (error.severity == Severity::Warning, is_explained(error)));
+    errors.sort_by_cached_key(|error| (is_warning(error), depth(error)));
+}
+
+fn dependency_of(error: &StructuredError) -> Option<&str> {
+    error.details.get(DEPENDENCY)?.as_str()
 }
 
 /// Describes a dependency that explains a failure.
@@ -130,18 +146,19 @@ mod tests {
         };
         let mut warning = failed("cache", None);
         warning.severity = Severity::Warning;
-        // `absent` has no error of its own.
+        // `absent` has no error of its own, and that of `cache` is a warning.
         let mut errors = [
             warning,
-            failed("api", Some("db")),
+            failed("api", Some("queue")),
             failed("bot", Some("absent")),
             failed("db", None),
-            failed("web", Some("db")),
+            failed("log", Some("cache")),
+            failed("queue", Some("db")),
         ];
         sort_causes_first(&mut errors);
         assert_eq!(
             errors.each_ref().map(|error| error.message.as_str()),
-            ["bot", "db", "api", "web", "cache"]
+            ["bot", "db", "log", "queue", "api", "cache"]
         );
     }
 }
