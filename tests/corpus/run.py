@@ -280,9 +280,10 @@ def main():
         for case, (remedy, answer) in zip(chosen, pool.map(first_remedy, chosen)):
             found = is_right(case, remedy)
             right += found
-            if answer:
-                tokens.append(len(answer.encode()) // 4)
-            print(f"right: {case['name']}" if found else f"wrong: {case['name']}: {json.dumps(remedy)}", flush=True)
+            size = len(answer.encode()) // 4
+            tokens += [size] if answer else []
+            verdict = f"right: {case['name']}" if found else f"wrong: {case['name']}: {json.dumps(remedy)}"
+            print(f"{verdict} ({size} tokens)", flush=True)
     print(f"{right} of {len(chosen)} first remedies are right")
     if tokens:
         median, most = statistics.median(tokens), max(tokens)

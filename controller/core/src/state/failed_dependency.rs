@@ -100,14 +100,13 @@ fn has_started_since(dependency: &Container, run_started_at: Option<Timestamp>) 
     started_at.is_some_and(|at| run_started_at.is_some_and(|run| at > run))
 }
 
+/// True if the dependency ended or started shortly before the failure. A new container has no earlier end.
 fn has_restarted(dependency: &Container, run_started_at: Option<Timestamp>, at: Timestamp) -> bool {
-    let info = dependency.inspect.as_ref();
-    let ended_at = info.and_then(|info| info.finished_at);
-    ended_at.is_some_and(|ended_at| {
-        run_started_at.is_some_and(|started_at| ended_at > started_at)
-            && ended_at <= at
-            && at.since(ended_at) <= MAX_REACTION_TIME
-    })
+    let Some((info, run_started_at)) = dependency.inspect.as_ref().zip(run_started_at) else {
+        return false;
+    };
+    let mut changes = [info.finished_at, info.started_at].into_iter().flatten();
+    changes.any(|change| change > run_started_at && change <= at && at.since(change) <= MAX_REACTION_TIME)
 }
 
 /// Drops the oldest failures above a limit, first those that a dependency explains, because they use no budget.

@@ -453,6 +453,23 @@ fn dependency_that_was_never_healthy_explains_no_failure() {
 }
 
 #[test]
+fn new_container_of_a_dependency_explains_a_failure_after_its_start() {
+    for (seconds, explained) in [(9, Some("db")), (11, None)] {
+        let mut fixture = fixture_with_dependency();
+        let started = fixture.now;
+        fixture.observe_container(ContainerState::Running, started, None);
+        let db_started = fixture.advance(20);
+        observe_dependency(&mut fixture, ContainerState::Running, db_started, None);
+        observe_health(&mut fixture, ProbeStatus::Healthy, false);
+        let ended = fixture.advance(seconds);
+        fixture.observe_container(ContainerState::Exited, started, Some((ended, 1)));
+        let last = fixture.history().failures.last().unwrap();
+        let found = last.failed_dependency.as_ref().map(ToString::to_string);
+        assert_eq!(found.as_deref(), explained, "{seconds} s");
+    }
+}
+
+#[test]
 fn restart_of_a_dependency_explains_a_failure_shortly_after_it() {
     let mut fixture = fixture_with_dependency();
     let started = fixture.now;
