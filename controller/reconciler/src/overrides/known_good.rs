@@ -132,7 +132,7 @@ fn is_running(desired: &Desired, history: &EnvHistory, store: &Store) -> bool {
     let may_end = |container: &Container| {
         let service = container.labels.get(SERVICE);
         let service = service.and_then(|name| desired.services.get(name.as_str()));
-        service.is_none_or(|service| service.is_completable())
+        service.is_none_or(Service::is_completable)
     };
     // A container that was never started has the exit code 0 as well.
     let is_good = |container: &Arc<Container>| {

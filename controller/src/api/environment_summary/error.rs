@@ -13,7 +13,7 @@ use crate::api::summary::clip;
 const MAX_REMEDIES: usize = 4;
 /// Maximum number of last output lines, and their total length in characters.
 const MAX_TAIL_LINES: usize = 12;
-const MAX_TAIL: usize = 700;
+const MAX_TAIL: usize = 600;
 /// Maximum length of the details of an error, in bytes of JSON.
 const MAX_DETAILS: usize = 400;
 
@@ -109,11 +109,16 @@ pub(crate) fn output_tail(error: &StructuredError) -> Option<String> {
     written.map(last_lines).filter(|tail| !tail.is_empty())
 }
 
-/// Returns the end of a text.
+/// Returns the end of a text in whole lines. Only a single line is cut.
 fn last_lines(text: &str) -> String {
     let kept = failed_run::last_lines(text.lines(), MAX_TAIL_LINES).join("\n");
     let cut = kept.chars().count().saturating_sub(MAX_TAIL);
-    kept.chars().skip(cut).collect()
+    let end: String = kept.chars().skip(cut).collect();
+    let starts_a_line = cut == 0 || kept.chars().nth(cut - 1) == Some('\n');
+    match end.split_once('\n') {
+        Some((_, rest)) if !starts_a_line => rest.to_owned(),
+        _ => end,
+    }
 }
 
 #[cfg(test)]
@@ -178,6 +183,8 @@ mod tests {
         assert_eq!(output_tail(&error).map(|tail| tail.len()), Some(MAX_TAIL));
         error.stderr_tail = Some(" \n".to_owned());
         assert_eq!(output_tail(&error).map(|tail| tail.len()), Some(MAX_TAIL));
+        error.stdout_tail = Some(format!("{}\nlast", "a".repeat(MAX_TAIL)));
+        assert_eq!(output_tail(&error).as_deref(), Some("last"), "no part of a line");
         error.stderr_tail = Some("cause\n".to_owned());
         assert_eq!(output_tail(&error).as_deref(), Some("cause"));
     }
