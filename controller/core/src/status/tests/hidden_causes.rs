@@ -542,3 +542,21 @@ fn repeated_failure_names_the_cause_above_its_last_line() {
         "{message}"
     );
 }
+
+#[test]
+fn variable_of_several_services_is_changed_where_it_is_written() {
+    let text = "project: { name: shop }
+x-env: &env
+  DB_URL: postgres://app@db:5433/shop
+services:
+  db: { image: \"postgres:16\", container: { name: shop-db, ports: [\"5432\"] } }
+  web: { image: \"web:1\", container: { name: shop-web, environment: *env } }
+  worker: { image: \"web:1\", container: { name: shop-worker, environment: *env } }
+";
+    let error = error_of(failing_in(
+        text,
+        exited("Error: connect ECONNREFUSED 172.20.0.2:5433"),
+    ));
+    let key = "services.web.container.environment.DB_URL";
+    assert_first(&error, key, 3, Some("5433"), Some("5432"));
+}
