@@ -453,7 +453,7 @@ fn dependency_that_was_never_healthy_explains_no_failure() {
 }
 
 #[test]
-fn new_container_of_a_dependency_explains_a_failure_after_its_start() {
+fn new_container_of_a_dependency_explains_a_failure() {
     for (seconds, explained) in [(9, Some("db")), (11, None)] {
         let mut fixture = fixture_with_dependency();
         let started = fixture.now;
