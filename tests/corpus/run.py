@@ -227,8 +227,10 @@ def default_answer(state):
     text = "".join(json.dumps({"jsonrpc": "2.0", **call}) + "\n" for call in calls)
     done = subprocess.run([PROGRAM, "mcp", "--state", state], input=text, capture_output=True, text=True, timeout=60)
     answers = [json.loads(line) for line in done.stdout.splitlines()]
-    content = next(answer["result"]["content"] for answer in answers if answer.get("id") == 2)
-    return "".join(part["text"] for part in content)
+    content = [answer.get("result", {}).get("content", []) for answer in answers if answer.get("id") == 2]
+    if not content:
+        print(f"no answer: {done.stderr}", file=sys.stderr)
+    return "".join(part["text"] for parts in content for part in parts)
 
 
 def first_remedy(case):

@@ -24,15 +24,30 @@ pub(super) fn find(
     container: &Container,
     at: Timestamp,
 ) -> Option<(ServiceName, DependencyState)> {
-    let dependencies = observer.service.depends_on.iter();
-    let started = dependencies.filter(|dependency| dependency.condition != Condition::Completed);
-    let services = started.filter_map(|dependency| observer.desired.services.get(&dependency.service));
     let started_at = container.inspect.as_ref().and_then(|info| info.started_at);
-    let mut failed = services
-        .filter(|other| !other.one_shot && !run_end::is_completed(observer, other))
-        .filter(|other| !is_ready(observer, other, started_at, at));
-    let other = failed.next()?;
-    Some((other.name.clone(), state_of(observer, other)))
+    let dependencies = observer.service.depends_on.iter();
+    let failed = dependencies.filter_map(|dependency| {
+        let other = observer.desired.services.get(&dependency.service)?;
+        let is_completed = other.one_shot || run_end::is_completed(observer, other);
+        // The service also runs without an optional one, whose earlier end then explains nothing.
+        let is_needed = !dependency.optional || has_run_since(observer, other, started_at);
+        let is_failed = dependency.condition != Condition::Completed
+            && !is_completed
+            && is_needed
+            && !is_ready(observer, other, started_at, at);
+        is_failed.then(|| (other.name.clone(), state_of(observer, other)))
+    });
+    // Another one may be the reason of a restart.
+    failed.min_by_key(|(_, state)| *state == DependencyState::Restarted)
+}
+
+/// True if a container of the service runs, or has ended during the failed run.
+fn has_run_since(observer: &RunObserver<'_>, service: &Service, run_started_at: Option<Timestamp>) -> bool {
+    let mut containers = observer.observed.containers.of(&service.name);
+    containers.any(|container| {
+        let ended_at = container.inspect.as_ref().and_then(|info| info.finished_at);
+        container.state == ContainerState::Running || ended_at > run_started_at
+    })
 }
 
 /// State of a dependency that was not ready.

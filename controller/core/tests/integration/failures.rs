@@ -470,6 +470,43 @@ fn new_container_of_a_dependency_explains_a_failure() {
 }
 
 #[test]
+fn start_of_a_dependency_before_the_run_explains_nothing() {
+    let mut fixture = fixture_with_dependency();
+    for _ in 1..=4 {
+        let started = fixture.advance(1);
+        fixture.observe_container(ContainerState::Running, started, None);
+        let ended = fixture.advance(1);
+        fixture.observe_container(ContainerState::Exited, started, Some((ended, 1)));
+        assert_eq!(fixture.history().failures.last().unwrap().failed_dependency, None);
+    }
+    assert!(matches!(fixture.decision(), Restart::GaveUp(3)));
+}
+
+#[test]
+fn earlier_end_of_an_optional_dependency_explains_nothing() {
+    let optional = DEPENDENCY.replace("[db]", "[{ service: db, required: false }]");
+    for (text, explained) in [(DEPENDENCY, Some("db")), (optional.as_str(), None)] {
+        let mut fixture = Fixture::new(text);
+        let started = fixture.now;
+        let ended = fixture.advance(1);
+        observe_dependency(&mut fixture, ContainerState::Exited, started, Some((ended, 1)));
+        fixture.advance(1);
+        assert_eq!(ends(&mut fixture).as_deref(), explained);
+        if explained.is_none() {
+            // It ends during the run.
+            let started = fixture.now;
+            fixture.observe_container(ContainerState::Running, started, None);
+            let ended = fixture.advance(1);
+            observe_dependency(&mut fixture, ContainerState::Exited, started, Some((ended, 1)));
+            let ended = fixture.advance(1);
+            fixture.observe_container(ContainerState::Exited, started, Some((ended, 1)));
+            let last = fixture.history().failures.last().unwrap();
+            assert_eq!(last.failed_dependency.as_ref().unwrap().as_str(), "db");
+        }
+    }
+}
+
+#[test]
 fn restart_of_a_dependency_explains_a_failure_shortly_after_it() {
     let mut fixture = fixture_with_dependency();
     let started = fixture.now;

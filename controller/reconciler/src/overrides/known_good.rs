@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use argus_core::desired::{Accepted, Desired, Image, Service};
 use argus_core::ident::{EnvName, ServiceName};
-use argus_core::labels::SERVICE;
 use argus_core::observed::{Container, InspectInfo, Store};
 use argus_core::probe::ProbeStatus;
 use argus_core::repair::FailingRevisions;
@@ -121,61 +120,46 @@ impl Overrides {
     }
 }
 
-/// Reports whether all containers run, or have completed if their service may, and none is unhealthy. The revision may have been Ready before, with
-/// other images than the containers have now.
-fn is_running(desired: &Desired, history: &EnvHistory, store: &Store) -> bool {
-    let is_unhealthy = |service: &Arc<ServiceHistory>| service.health == Some(ProbeStatus::Unhealthy);
-    let mut containers = store
-        .of(&desired.env)
-        .into_iter()
-        .flat_map(|seen| seen.containers.values());
-    let may_end = |container: &Container| {
-        let service = container.labels.get(SERVICE);
-        let service = service.and_then(|name| desired.services.get(name.as_str()));
-        service.is_none_or(Service::is_completable)
-    };
-    // A container that was never started has the exit code 0 as well.
-    let is_good = |container: &Arc<Container>| {
-        let has_succeeded = |info: &InspectInfo| info.started_at.is_some() && info.exit_code == 0;
-        let has_ended = container.inspect.as_ref().is_some_and(has_succeeded) && may_end(container);
-        container.state.is_up() || has_ended
-    };
-    !history.services.values().any(is_unhealthy) && containers.all(is_good)
-}
-
 /// Time from which a revision counts as good, because all containers have run long enough: one that is Ready for a moment may fail in
-/// the next. `None` if it is not Ready.
+/// the next. `None` if it is not Ready. The revision may have been Ready before, with other images than the containers have now.
 pub(super) fn good_at(accepted: &Accepted, history: &EnvHistory, store: &Store) -> Option<Timestamp> {
-    let Desired { env, revision, .. } = &accepted.desired;
-    if history.last_ready.as_ref() != Some(revision) || !is_running(&accepted.desired, history, store) {
+    let Desired {
+        env,
+        revision,
+        services,
+        ..
+    } = &accepted.desired;
+    if history.last_ready.as_ref() != Some(revision) {
         return None;
     }
-    // A removed container, or one that is not inspected yet, has no known run time.
     let seen = store.of(env);
-    let has_container = |service: &Service| {
-        let mut containers = seen
+    let mut at = Timestamp(0);
+    // The environment is Ready without the others.
+    for service in services.values().filter(|it| it.criticality.is_required(true)) {
+        let own = history.service(&service.name);
+        if own.is_some_and(|own| own.health == Some(ProbeStatus::Unhealthy)) {
+            return None;
+        }
+        let is_completed = service.is_completable() && own.is_some_and(|own| own.completed.is_some());
+        let containers = seen
             .into_iter()
             .flat_map(|seen| seen.containers.of(&service.name));
-        containers.next().is_some()
-    };
-    // The environment is Ready without a service that is not required, and without the container of a completed job.
-    let is_completed = |service: &Service| {
-        let seen = history.service(&service.name);
-        service.is_completable() && seen.is_some_and(|seen| seen.completed.is_some())
-    };
-    let mut needed = accepted
-        .desired
-        .services
-        .values()
-        .filter(|service| service.criticality.is_required(true) && !is_completed(service));
-    if !needed.all(has_container) {
-        return None;
-    }
-    let mut at = Timestamp(0);
-    for container in seen.into_iter().flat_map(|seen| seen.containers.values()) {
-        at = at.max(container.inspect.as_ref()?.started_at? + MIN_UPTIME);
+        let mut containers = containers.peekable();
+        if containers.peek().is_none() && !is_completed {
+            return None;
+        }
+        for container in containers {
+            at = at.max(good_since(service, container)? + MIN_UPTIME);
+        }
     }
     Some(at)
+}
+
+/// Start of a container that runs, or that has completed if its service may. `None` if it has failed, or is not inspected yet.
+fn good_since(service: &Service, container: &Container) -> Option<Timestamp> {
+    let run = container.inspect.as_ref()?;
+    let is_completed = service.is_completable() && run.exit_code == 0;
+    run.started_at.filter(|_| container.state.is_up() || is_completed)
 }
 
 /// Returns a copy with the running image ids, so that later tags and builds do not change it.

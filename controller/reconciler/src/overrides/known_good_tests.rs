@@ -192,5 +192,12 @@ fn optional_service_and_completed_job_need_no_container() {
         history.service_mut(name).completed = hash;
         let at = good_at(&accepted, &history, &Store::default());
         assert_eq!(at.is_some(), is_good, "{line}, completed: {is_completed}");
+        let ended = good_at(
+            &accepted,
+            &history,
+            &store_in(ContainerState::Exited, 0, "sha256:a"),
+        );
+        let may_end = !line.ends_with("important");
+        assert_eq!(ended.is_some(), may_end, "{line} after its end");
     }
 }

@@ -109,14 +109,14 @@ pub(crate) fn output_tail(error: &StructuredError) -> Option<String> {
     written.map(last_lines).filter(|tail| !tail.is_empty())
 }
 
-/// Returns the end of a text in whole lines. Only a single line is cut.
+/// Returns the end of a text, in whole lines unless a long line would be lost.
 fn last_lines(text: &str) -> String {
     let kept = failed_run::last_lines(text.lines(), MAX_TAIL_LINES).join("\n");
     let cut = kept.chars().count().saturating_sub(MAX_TAIL);
     let end: String = kept.chars().skip(cut).collect();
     let starts_a_line = cut == 0 || kept.chars().nth(cut - 1) == Some('\n');
     match end.split_once('\n') {
-        Some((_, rest)) if !starts_a_line => rest.to_owned(),
+        Some((_, rest)) if !starts_a_line && rest.len() >= MAX_TAIL / 2 => rest.to_owned(),
         _ => end,
     }
 }
@@ -183,8 +183,17 @@ mod tests {
         assert_eq!(output_tail(&error).map(|tail| tail.len()), Some(MAX_TAIL));
         error.stderr_tail = Some(" \n".to_owned());
         assert_eq!(output_tail(&error).map(|tail| tail.len()), Some(MAX_TAIL));
-        error.stdout_tail = Some(format!("{}\nlast", "a".repeat(MAX_TAIL)));
-        assert_eq!(output_tail(&error).as_deref(), Some("last"), "no part of a line");
+        let lines = format!("{}\n{}", "a".repeat(200), "b".repeat(MAX_TAIL - 201));
+        for (first, rest, has_part) in [
+            ("a line".to_owned(), &lines[..MAX_TAIL - 3], false),
+            // The tail begins with a line.
+            ("f".to_owned(), &lines[..], false),
+            ("c".repeat(MAX_TAIL), "exit", true),
+        ] {
+            error.stdout_tail = Some(format!("{first}\n{rest}"));
+            let tail = output_tail(&error).unwrap();
+            assert_eq!(tail != *rest, has_part, "{tail}");
+        }
         error.stderr_tail = Some("cause\n".to_owned());
         assert_eq!(output_tail(&error).as_deref(), Some("cause"));
     }
