@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use argus_core::desired::{Accepted, Desired, Image, Service};
 use argus_core::ident::{EnvName, ServiceName};
-use argus_core::observed::{Container, InspectInfo, Store};
+use argus_core::observed::{Container, Store};
 use argus_core::probe::ProbeStatus;
 use argus_core::repair::FailingRevisions;
 use argus_core::spec_diff::{GoodImage, GoodImages};
-use argus_core::state::{EnvHistory, ServiceHistory};
+use argus_core::state::EnvHistory;
 use argus_core::time::Timestamp;
 
 use super::{DesiredState, OverrideInputs, Overrides};

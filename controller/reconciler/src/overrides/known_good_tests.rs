@@ -6,7 +6,7 @@ use argus_core::desired::admit::{SpecContext, admit};
 use argus_core::desired::key_lines::KeyLines;
 use argus_core::ident::ContainerId;
 use argus_core::labels::{ENVIRONMENT, MANAGED, SERVICE};
-use argus_core::observed::{ContainerState, Object, WatchEvent};
+use argus_core::observed::{ContainerState, InspectInfo, Object, WatchEvent};
 use argus_core::state::PlannerState;
 
 use super::*;
