@@ -112,7 +112,7 @@ actions! {
     FreeDiskSpace: by_command("remove replaced images and the build cache",
         "argus prune", "check the disk", "argus_preflight_check", &[]);
     FreePort: manual("free the port", "retry", "argus retry {env}", "argus_retry", ENV);
-    FreeNetworks: host_fix("remove networks that nobody needs (without a running container: `docker network ls --filter dangling=true`), or give the engine more `default-address-pools`",
+    FreeNetworks: host_fix("remove unused networks (without a running container: `docker network ls --filter dangling=true`), or give the engine more `default-address-pools`",
         "check the networks");
     UseAutoPorts: edit("set `resilience.network.portConflictStrategy: auto` to move the port");
     WidenPortRange: edit("widen `isolation.portRange`");
