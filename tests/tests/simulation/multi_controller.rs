@@ -19,7 +19,7 @@ use argus_core::reconcile::{Inputs, Planner, ReconcileResult};
 use argus_core::state::PlannerState;
 use argus_core::time::Timestamp;
 use argus_core::user_requests::UserRequests;
-use argus_core::wait::WaitReason;
+use argus_core::wait::{Wait, WaitReason};
 
 use crate::fixture::START;
 use crate::foreign_objects::container;
@@ -935,7 +935,6 @@ fn hand_overs_leave_nothing_behind() {
             }
         }
         controllers.run(SECOND * 200);
-        let is_done = |at: usize| controllers.settled(at);
         let (containers, networks) = {
             let model = &controllers.engine.model;
             (model.containers().count(), model.networks().count())
@@ -943,6 +942,14 @@ fn hand_overs_leave_nothing_behind() {
         let wanted = live.iter().any(|at| !controllers.parties[*at].specs.is_empty());
         let expected = if wanted { (2, 1) } else { (0, 0) };
         let complete = (containers, networks) == expected;
+        // A removal waits for the controller that has adopted the containers, as long as that one wants them.
+        let is_held = |wait: &Wait| matches!(wait.on, WaitReason::LeaseHeldByOther { .. });
+        let is_done = |at: usize| {
+            let party = &controllers.parties[at];
+            let mut plans = party.last.plans.values();
+            let is_left = plans.all(|plan| plan.steps.is_empty() && wanted && plan.waits.iter().all(is_held));
+            controllers.settled(at) || party.waiting.is_empty() && is_left
+        };
         let idle = live
             .iter()
             .filter(|at| controllers.parties[**at].specs.is_empty());

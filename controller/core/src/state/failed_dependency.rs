@@ -29,15 +29,15 @@ pub(super) fn find(
     let failed = dependencies.filter_map(|dependency| {
         let other = observer.desired.services.get(&dependency.service)?;
         let is_completed = other.one_shot || run_end::is_completed(observer, other);
-        // The service also runs without an optional one, whose earlier end then explains nothing.
-        let is_needed = !dependency.optional || has_run_since(observer, other, started_at);
+        // The run began without an optional dependency that had ended before it.
+        let was_used = !dependency.optional || has_run_since(observer, other, started_at);
         let is_failed = dependency.condition != Condition::Completed
             && !is_completed
-            && is_needed
+            && was_used
             && !is_ready(observer, other, started_at, at);
         is_failed.then(|| (other.name.clone(), state_of(observer, other)))
     });
-    // Another one may be the reason of a restart.
+    // A dependency that only restarted may have failed because of another one.
     failed.min_by_key(|(_, state)| *state == DependencyState::Restarted)
 }
 
