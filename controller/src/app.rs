@@ -346,3 +346,33 @@ async fn report_engine_info(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process::exit::describe_end;
+
+    /// Values of a key of the unit for systemd.
+    fn unit_values(key: &str) -> Vec<&'static str> {
+        let unit = include_str!("../../charts/systemd/argus.service");
+        let lines = unit.lines();
+        let values = lines.filter_map(|line| line.strip_prefix(key)?.strip_prefix('='));
+        values.flat_map(str::split_whitespace).collect()
+    }
+
+    #[test]
+    fn service_manager_restarts_a_controller_that_is_stuck() {
+        let task_died = TaskDied {
+            task: "watchdog",
+            restarts: 0,
+            reason: "the loop makes no progress".to_owned(),
+        };
+        let (exit, _) = describe_end(&Err(controller_failure(&task_died)));
+        let prevented = unit_values("RestartPreventExitStatus");
+        let prevented: Vec<u8> = prevented.iter().map(|code| code.parse().unwrap()).collect();
+        assert_eq!(unit_values("Restart"), ["on-failure"]);
+        assert_eq!(prevented, [Exit::Usage.number(), Exit::LeaseHeld.number()]);
+        assert_ne!(exit.number(), 0);
+        assert!(!prevented.contains(&exit.number()), "{exit:?}");
+    }
+}

@@ -108,8 +108,9 @@ async fn watch_continues_with_lists_when_only_the_event_stream_fails() {
 fn reconnects_double_from_500_ms_to_their_cap() {
     let delays = |endpoint: &str, cap: u64| {
         let endpoint = Endpoint::parse(endpoint).unwrap();
+        let base_of = |attempt| delay(Growth::Exponential, RETRY_BASE, Duration::from_secs(cap), attempt);
         for attempt in 1..=100 {
-            let base = delay(Growth::Exponential, RETRY_BASE, Duration::from_secs(cap), attempt);
+            let base = base_of(attempt);
             let next = retry_delay(&endpoint, attempt);
             assert!(
                 next >= base.mul_f64(0.85) && next <= base.mul_f64(1.15),
@@ -117,11 +118,12 @@ fn reconnects_double_from_500_ms_to_their_cap() {
             );
             assert!(next <= Duration::from_secs(cap), "{attempt}: {next:?}");
         }
-        let first: Vec<_> = (1..=8)
-            .map(|attempt| {
-                delay(Growth::Exponential, RETRY_BASE, Duration::from_secs(cap), attempt).as_millis()
-            })
-            .collect();
+        let has_jitter = |attempt| {
+            let base = base_of(attempt);
+            retry_delay(&endpoint, attempt).abs_diff(base) > base / 50
+        };
+        assert!((1..=7).any(has_jitter), "no jitter for {endpoint}");
+        let first: Vec<_> = (1..=8).map(|attempt| base_of(attempt).as_millis()).collect();
         first
     };
     assert_eq!(

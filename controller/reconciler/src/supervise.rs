@@ -296,7 +296,7 @@ mod tests {
             let ends = text.lines().filter(|line| line.contains("\"taskEnded\""));
             ends.map(|line| {
                 (
-                    line.contains("it panicked: no way"),
+                    line.contains("\"task\":\"informer\"") && line.contains("it panicked: no way"),
                     line.contains("\"restarts\":true"),
                 )
             })

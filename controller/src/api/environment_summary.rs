@@ -28,6 +28,8 @@ use crate::render::status_text::{
 const MAX_UNHEALTHY: usize = 8;
 /// Maximum number of listed ports.
 const MAX_ENDPOINTS: usize = 12;
+/// Maximum number of listed moved ports; the rest is counted.
+const MAX_MAPPINGS: usize = 5;
 /// Maximum number of listed tests and of holds.
 const MAX_USERS: usize = 4;
 /// Maximum length of a message, in characters.
@@ -54,9 +56,12 @@ pub(crate) struct EnvironmentSummary {
     /// Addresses of published ports, by `SERVICE:CONTAINER_PORT`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) endpoints: BTreeMap<String, String>,
-    /// Ports that differ from the file.
+    /// Ports with another number than in the file; `detail: "full"` has all ports.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) moved: Vec<String>,
+    pub(crate) port_mappings: Vec<PortMapping>,
+    /// Number of further moved ports.
+    #[serde(skip_serializing_if = "is_empty")]
+    pub(crate) more_port_mappings: usize,
     /// Reasons why services are not ready yet.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(crate) waiting_for: String,
@@ -105,7 +110,7 @@ impl EnvironmentSummary {
     /// Creates the summary of a status.
     pub(crate) fn from_status(status: &EnvironmentStatus) -> Self {
         let unhealthy: Vec<&ServiceStatus> = status.services.iter().filter(|row| !is_good(row)).collect();
-        let moved = status.port_mappings.iter().filter(|mapping| mapping.reassigned);
+        let moved = || status.port_mappings.iter().filter(|mapping| mapping.reassigned);
         let ports = status.port_mappings.iter();
         let reachable = ports.filter(|mapping| mapping.host.is_some());
         let mut endpoints = BTreeMap::new();
@@ -124,7 +129,8 @@ impl EnvironmentSummary {
             services: status.services.len(),
             restarts: status.services.iter().map(|row| row.restarts).sum(),
             endpoints,
-            moved: moved.take(MAX_ENDPOINTS).map(format_moved_port).collect(),
+            port_mappings: moved().take(MAX_MAPPINGS).cloned().collect(),
+            more_port_mappings: moved().count().saturating_sub(MAX_MAPPINGS),
             waiting_for: clip(&format_waits(status), MAX_MESSAGE),
             unhealthy_services: unhealthy
                 .into_iter()
@@ -153,7 +159,8 @@ impl EnvironmentSummary {
         let error = self.error.map(ErrorSummary::shorten);
         Self {
             endpoints: BTreeMap::new(),
-            moved: Vec::new(),
+            port_mappings: Vec::new(),
+            more_port_mappings: 0,
             waiting_for: clip(&self.waiting_for, MAX_SHORT_MESSAGE),
             unhealthy_services: Vec::new(),
             warnings: Vec::new(),
@@ -178,8 +185,11 @@ impl EnvironmentSummary {
         for (what, place) in &self.endpoints {
             let _ = write!(text, "\n{what} is at {place}");
         }
-        for moved in &self.moved {
-            let _ = write!(text, "\nmoved: {moved}");
+        for mapping in &self.port_mappings {
+            let _ = write!(text, "\nmoved: {}", format_moved_port(mapping));
+        }
+        if self.more_port_mappings > 0 {
+            let _ = write!(text, "\nmoved: {} more", self.more_port_mappings);
         }
         if !self.waiting_for.is_empty() && self.phase != Phase::Ready {
             let _ = write!(text, "\nwaits for: {}", mark_further_lines(&self.waiting_for));

@@ -236,3 +236,34 @@ fn last_lines(error: &StructuredError) -> Vec<String> {
     let tail = error.stderr_tail.as_deref().unwrap_or_default();
     failed_run::last_lines(tail.lines(), REPORTED_LINES)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn host_pressure_of_a_failing_check_is_described() {
+        let row = |name: &str, host_pressure| ServiceStatus {
+            name: name.to_owned(),
+            host_pressure,
+            ..ServiceStatus::default()
+        };
+        let status = EnvironmentStatus {
+            services: vec![row("db", None), row("web", Some(81))],
+            ..EnvironmentStatus::default()
+        };
+        let text = output::yellow(
+            "health check fails, and tasks on this host wait 81 % of the time: two more failures decide",
+        );
+        let described = format_environment(&status);
+        assert!(
+            described.contains(&format!("Host:\n  web: {text}\n")),
+            "{described}"
+        );
+        let calm = EnvironmentStatus {
+            services: vec![row("db", None)],
+            ..EnvironmentStatus::default()
+        };
+        assert_eq!(format_host(&calm), "");
+    }
+}

@@ -334,26 +334,42 @@ mod tests {
     use super::*;
     use crate::settings::{Options, SpecOptions};
 
-    fn client(dir: &tempfile::TempDir) -> ControllerClient {
+    /// Client with this settings file.
+    fn client(dir: &tempfile::TempDir, file: &str) -> ControllerClient {
+        let config = dir.path().join("argus.toml");
+        std::fs::write(&config, file).unwrap();
         let options = Options {
             state: Some(dir.path().join("state")),
+            config: Some(config),
             ..Options::default()
         };
         ControllerClient::remote(Settings::resolve(&options, &SpecOptions::default()).unwrap())
     }
 
-    #[test]
-    fn every_tool_has_a_deadline_of_its_class() {
+    /// Asserts the deadlines of all tools under this settings file, in seconds.
+    fn assert_deadlines(file: &str, read: u64, change: u64) {
         let dir = tempfile::tempdir().unwrap();
-        let client = client(&dir);
+        let client = client(&dir, file);
         for tool in list_tools() {
             let expected = match tool.tool.name {
                 "argus_wait" | "argus_orphans" | "argus_test_run" | "argus_exec" => None,
-                _ if tool.entry.effect == Effect::ReadOnly => Some(Duration::from_secs(60)),
-                _ => Some(Duration::from_secs(120)),
+                _ if tool.entry.effect == Effect::ReadOnly => Some(Duration::from_secs(read)),
+                _ => Some(Duration::from_secs(change)),
             };
             assert_eq!(tool.deadline(client.settings()), expected, "{}", tool.tool.name);
         }
+    }
+
+    #[test]
+    fn every_tool_has_a_deadline_of_its_class() {
+        assert_deadlines("", 60, 120);
+    }
+
+    #[test]
+    fn deadlines_of_tools_follow_from_the_settings() {
+        assert_deadlines("timeout-short = \"20s\"\ntimeout-long = \"300s\"\n", 120, 300);
+        // Shorter deadlines of engine calls shorten no tool.
+        assert_deadlines("timeout-short = \"1s\"\ntimeout-long = \"5s\"\n", 60, 120);
     }
 
     #[tokio::test(start_paused = true)]
@@ -366,7 +382,7 @@ mod tests {
             run: |_, _| Box::pin(std::future::pending()),
             ..*status.tool
         }));
-        let result = status.call(JsonObject::new(), client(&dir), None).await;
+        let result = status.call(JsonObject::new(), client(&dir, ""), None).await;
         let error = result.structured_content.unwrap();
         assert_eq!(error["code"], "TIMEOUT");
         assert_eq!(error["message"], "`argus_status` did not end within 60 s");

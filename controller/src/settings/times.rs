@@ -259,9 +259,13 @@ mod tests {
             (9, Times::default().stop_grace)
         );
         let options = TimeOptions {
+            timeout_short: Some(Duration::from_secs(20)),
             timeout_long: Some(Duration::from_secs(7)),
             ..TimeOptions::default()
         };
+        // `ARGUS_TIMEOUT_SHORT` overrides the default.
+        assert_eq!(read.deadlines.short, Duration::from_secs(10));
+        assert_eq!(read.under(&options).deadlines.short, Duration::from_secs(20));
         assert_eq!(read.under(&options).deadlines.long, Duration::from_secs(7));
         assert_eq!(read.under(&options).breaker_threshold, 9);
         let bad = File {

@@ -298,7 +298,54 @@ fn list_errors(
 
 #[cfg(test)]
 mod tests {
+    use argus_core::observed::WatchEvent;
+    use argus_core::plan::ControllerIdentity;
+    use argus_core::state::PlannerState;
+
     use super::*;
+
+    #[test]
+    fn unreadable_response_of_the_engine_is_a_condition() {
+        let identity = ControllerIdentity {
+            controller: "C".to_owned(),
+            run: "R".to_owned(),
+            publish_address: std::net::Ipv4Addr::LOCALHOST.into(),
+        };
+        let mut snapshot = Snapshot::blank(identity, PlannerState::default(), Timestamp(0));
+        let mut condition_after = |events: Vec<WatchEvent>| {
+            let store = Arc::make_mut(&mut snapshot.store);
+            for event in events {
+                store.apply(event);
+            }
+            let mut conditions = create_conditions(&snapshot, None).into_iter();
+            let found = conditions.find(|it| it.kind == "EngineReadable").unwrap();
+            (found.status, found.reason, found.message)
+        };
+        let list = || vec![WatchEvent::Init, WatchEvent::InitDone];
+        let unreadable = |what: &str| {
+            vec![WatchEvent::Unreadable(Box::new(Unreadable {
+                what: what.to_owned(),
+                version: "29.1.2".to_owned(),
+                cause: "no `Type`".to_owned(),
+                text: "{}".to_owned(),
+            }))]
+        };
+        let (readable, text) = ("Readable".to_owned(), "the last list is readable".to_owned());
+        let good = (Truth::True, readable, text);
+        let bad = |what: &str| {
+            let text = format!(
+                "cannot read {what} of the engine (version 29.1.2); `argus events --type watch_degraded` shows it"
+            );
+            (Truth::False, "Unreadable".to_owned(), text)
+        };
+        assert_eq!(
+            condition_after(vec![WatchEvent::Connected(Timestamp(1))]).0,
+            Truth::Unknown
+        );
+        assert_eq!(condition_after(list()), good);
+        assert_eq!(condition_after(unreadable("an event")), bad("an event"));
+        assert_eq!(condition_after(list()), good, "a complete list is the end");
+    }
 
     #[test]
     fn reached_limit_of_watches_is_a_condition() {

@@ -170,11 +170,9 @@ fn validate_accepts_good_file_and_reports_all_errors() {
         let bad = home.run(&["validate", target]);
         assert_eq!(code(&bad), 3, "{}", err(&bad));
         assert!(out(&bad).contains("rejected"), "{}", out(&bad));
-        assert!(
-            err(&bad).contains("e2e.yaml:") && err(&bad).contains(" | "),
-            "{}",
-            err(&bad)
-        );
+        for part in ["e2e.yaml:4:1", "e2e.yaml:8:13", " | "] {
+            assert!(err(&bad).contains(part), "{part}: {}", err(&bad));
+        }
     }
     let missing = home.run(&["validate", "nowhere"]);
     assert_eq!(code(&missing), 3);
@@ -182,10 +180,23 @@ fn validate_accepts_good_file_and_reports_all_errors() {
     let bad = home.run(&["validate", "specs", "-o", "json"]);
     let value: Value = serde_json::from_slice(&bad.stdout).unwrap();
     assert_eq!((code(&bad), &value["accepted"]), (3, &Value::Bool(false)));
-    assert!(
-        value["files"][0]["diagnostics"]
-            .as_array()
-            .is_some_and(|diagnostics| !diagnostics.is_empty())
+    let diagnostics = value["files"][0]["diagnostics"].as_array().unwrap();
+    let errors = diagnostics.iter().filter(|found| found["severity"] == "error");
+    let mut places: Vec<_> = errors
+        .map(|error| {
+            let place = &error["location"];
+            (
+                place["line"].as_u64(),
+                place["column"].as_u64(),
+                error["hint"].is_string(),
+            )
+        })
+        .collect();
+    places.sort_unstable();
+    assert_eq!(
+        places,
+        [(Some(4), Some(1), true), (Some(8), Some(13), true)],
+        "{value:#}"
     );
 }
 

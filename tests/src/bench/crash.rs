@@ -10,13 +10,15 @@ use crate::outage::ms;
 use crate::{argus_down, argus_up, push};
 
 const CRASHES: usize = 20;
+/// Time between a recovery and the next crash: the host permits ten restarts of failing services per minute, and delays the eleventh.
+const PAUSE: Duration = Duration::from_secs(6);
 const OTHERS: usize = 9;
 const ENV: &str = "crashes";
 const CONTAINER: &str = "crashes-web";
 /// Restart delay of the spec.
 const DELAY: Duration = Duration::from_secs(1);
 /// Goal of the first specification, above the delay.
-const GOAL: (&str, f64) = ("≤ 5 s", 5_000.0);
+const GOAL: (&str, f64) = ("each ≤ 5 s", 5_000.0);
 
 /// A service that exits, or exceeds its memory, when a file exists. One second without a crash resets delay and budget. Its health check ends the
 /// minimum run time, which is as long as the failed run.
@@ -50,14 +52,14 @@ fn measure(engine: &PrivateEngine, controller: &Controller<'_>, place: &str, fig
     for (kind, file) in [("exit", "/exit"), ("out of memory", "/grow")] {
         let times = (0..CRASHES).map(|_| crash(engine, controller, file)).collect();
         let what = format!("crash to Ready above the restart delay, {kind}, {place}");
-        push(figures, Figure::new(what, "ms", times).goal(GOAL));
+        push(figures, Figure::new(what, "ms", times).goal_for_each(GOAL));
     }
 }
 
 /// Milliseconds from the cause of a crash until the environment is Ready again, without the delay. The script sees the file within 100 ms.
 fn crash(engine: &PrivateEngine, controller: &Controller<'_>, file: &str) -> f64 {
     let is_running = || fixture::running(engine, CONTAINER);
-    wait::all_the_while(DELAY * 2, "the budget is reset", is_running);
+    wait::all_the_while(PAUSE, "the budget is reset", is_running);
     let started = || {
         let found = engine.inspect(CONTAINER).unwrap_or_default();
         found["State"]["StartedAt"].to_string()

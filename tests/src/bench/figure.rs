@@ -9,8 +9,10 @@ pub(crate) struct Figure {
     pub(crate) what: String,
     pub(crate) unit: &'static str,
     pub(crate) values: Vec<f64>,
-    /// The goal in words, and the most that the median may be.
+    /// The goal in words, and the most that the median may be, or each value.
     pub(crate) goal: Option<(&'static str, f64)>,
+    /// True if each value must reach the goal.
+    is_for_each: bool,
     /// Cause of a missed goal, as far as the run itself can measure it.
     pub(crate) why: String,
 }
@@ -22,6 +24,7 @@ impl Figure {
             unit,
             values,
             goal: None,
+            is_for_each: false,
             why: String::new(),
         }
     }
@@ -30,6 +33,14 @@ impl Figure {
         Self {
             goal: Some(goal),
             ..self
+        }
+    }
+
+    /// A goal that each value must reach.
+    pub(crate) fn goal_for_each(self, goal: (&'static str, f64)) -> Self {
+        Self {
+            is_for_each: true,
+            ..self.goal(goal)
         }
     }
 
@@ -43,7 +54,13 @@ impl Figure {
 
     /// True if the goal is reached; `None` without a goal.
     pub(crate) fn reached(&self) -> Option<bool> {
-        self.goal.map(|(_, most)| self.median() <= most)
+        self.goal.map(|(_, most)| {
+            if self.is_for_each {
+                self.values.iter().all(|value| *value <= most)
+            } else {
+                self.median() <= most
+            }
+        })
     }
 
     fn json(&self) -> Value {

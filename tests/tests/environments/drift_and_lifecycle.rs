@@ -440,8 +440,10 @@ fn environment_is_down_until_an_edit_of_its_spec_file() {
 #[test]
 fn stop_after_a_requested_restart_is_of_another_client() {
     let engine = engine();
+    // No periodic list follows the first one within the limits of this test: only events show the changes.
+    let waits = "externalStop=1s,listInterval=600s";
     let options = RunOptions {
-        env: vec![("ARGUS_WAITS".to_owned(), "externalStop=1s".to_owned())],
+        env: vec![("ARGUS_WAITS".to_owned(), waits.to_owned())],
         ..RunOptions::default()
     };
     let argus = Controller::start(engine, options);
@@ -470,6 +472,13 @@ fn stop_after_a_requested_restart_is_of_another_client() {
     let events = String::from_utf8_lossy(&events.stdout);
     assert!(events.contains("stopped externally"), "{events}");
     assert!(!events.contains("CONTAINER_CRASH"), "{events}");
+
+    let removed = runs()["bystander-web"].0.clone();
+    engine.docker_ok(&["rm", "-f", "bystander-web"]);
+    argus.wait_until(LIMIT, "it is replaced before the next list", || {
+        let is_new = runs().get("bystander-web").is_some_and(|(id, _)| *id != removed);
+        (is_new && running(engine, "bystander-web")).then_some(())
+    });
 }
 
 fn volume(engine: &argus_tests::PrivateEngine, name: &str) -> Option<Value> {

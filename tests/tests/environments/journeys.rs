@@ -75,7 +75,11 @@ fn spec_file_becomes_a_stable_environment() {
 fn removed_objects_are_recreated() {
     let engine = engine();
     let argus = Controller::start(engine, with_waits("externalStop=1s", RunOptions::default()));
-    argus.write_spec("drift.e2e.yaml", &shop("drift", 18110, "one"));
+    // A recoverable service restarts alone, as any other.
+    let recoverable = "  api:\n    criticality: recoverable\n";
+    let file = shop("drift", 18110, "one").replacen("  api:\n", recoverable, 1);
+    assert!(file.contains(recoverable), "{file}");
+    argus.write_spec("drift.e2e.yaml", &file);
     argus.wait_ready("drift", LIMIT);
     let away: [&[&str]; 5] = [
         &["kill", "drift-api"],
@@ -112,6 +116,32 @@ fn removed_objects_are_recreated() {
             "after {action:?} the others are unchanged"
         );
     }
+}
+
+/// Place of the spec file of `edited` after its rename.
+const RENAMED: &str = "kiosk/edited.e2e.yaml";
+
+/// Moves the spec file of `edited` to another folder under another name. Nothing restarts, and an edit of the file at its new place is applied.
+fn rename_and_edit(engine: &PrivateEngine, argus: &Controller<'_>) {
+    let (before, done) = (container_runs(engine, "edited"), actions(argus));
+    std::fs::create_dir(argus.specs.join("kiosk")).expect("a folder");
+    std::fs::rename(argus.specs.join("shop/e2e.yaml"), argus.specs.join(RENAMED)).expect("the file exists");
+    argus.wait_status("edited", LIMIT, "names the renamed file", |now| {
+        now["specPath"] == RENAMED
+    });
+    argus.assert_settled("edited");
+    assert_eq!(actions(argus), done, "a rename changes nothing");
+    assert_eq!(container_runs(engine, "edited"), before);
+
+    argus.write_spec(RENAMED, &shop("edited", 18120, "three"));
+    argus.wait_until(LIMIT, "the edit of the renamed file is applied", || {
+        let env = engine.inspect("edited-web")?["Config"]["Env"].to_string();
+        env.contains("GREETING=three").then_some(())
+    });
+    argus.wait_ready("edited", LIMIT);
+    let after = container_runs(engine, "edited");
+    assert_eq!(after["edited-db"], before["edited-db"]);
+    assert_eq!(after["edited-api"], before["edited-api"]);
 }
 
 #[test]
@@ -165,7 +195,8 @@ fn file_is_edited_broken_repaired_and_removed() {
     assert_eq!(actions(&argus), done, "the repaired file is the earlier one");
     assert_eq!(container_runs(engine, "edited"), second);
 
-    argus.remove_spec("shop/e2e.yaml");
+    rename_and_edit(engine, &argus);
+    argus.remove_spec(RENAMED);
     argus.wait_until(LIMIT, "the environment is removed", || {
         container_runs(engine, "edited").is_empty().then_some(())
     });
@@ -274,6 +305,23 @@ fn service_costs_create_start_and_one_inspect() {
         // An event that follows the inspect after its call causes one more inspect.
         assert!(checks.count() <= 2, "{name}: {seen:#?}");
     }
+
+    // A replacement exists before the old container stops.
+    let first = argus.status("frugal")["revision"].clone();
+    proxy.reset_counts();
+    argus.write_spec("e2e.yaml", &shop("frugal", 18195, "two"));
+    argus.wait_status("frugal", LIMIT, "is Ready with the edit", |now| {
+        now["phase"] == "Ready" && now["revision"] != first
+    });
+    let seen = proxy.seen();
+    let position = |class: &str| seen.iter().position(|call| call.class == class);
+    let order = [
+        "POST /containers/create",
+        "POST /containers/*/stop",
+        "DELETE /containers/*",
+    ]
+    .map(position);
+    assert!(order[0].is_some() && order.is_sorted(), "{order:?}: {seen:#?}");
 }
 
 #[test]
@@ -416,7 +464,20 @@ fn image_is_pulled_and_a_missing_one_reported() {
         now.to_string().contains("IMAGE_NOT_FOUND")
     });
     argus.write_spec("e2e.yaml", &spec(&name));
-    argus.wait_ready("pulled", LIMIT);
+    let ready = argus.wait_ready("pulled", LIMIT);
+    assert_eq!(page(engine, 18190).as_deref(), Some("hello"));
+
+    // The next revision has no image, so nothing replaces the containers.
+    let before = container_runs(engine, "pulled");
+    assert_eq!(before.len(), 3, "{before:?}");
+    argus.write_spec("e2e.yaml", &spec(&format!("{}/absent:2", registry.address)));
+    argus.wait_status("pulled", LIMIT, "reports the missing image of the edit", |now| {
+        now["revision"] != ready["revision"] && now["errors"].to_string().contains("IMAGE_NOT_FOUND")
+    });
+    assert_eq!(container_runs(engine, "pulled"), before, "nothing is replaced");
+    for container in before.keys() {
+        assert!(running(engine, container), "{container}");
+    }
     assert_eq!(page(engine, 18190).as_deref(), Some("hello"));
 }
 

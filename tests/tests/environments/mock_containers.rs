@@ -101,6 +101,11 @@ fn mock_is_reachable_and_new_routes_restart_nothing() {
         "mock",
         "{status:#}"
     );
+    assert_eq!(
+        Controller::service(&status, "payments")["health"],
+        "Healthy",
+        "{status:#}"
+    );
     assert!(
         get_body(18800, "/charges/7")
             .is_some_and(|text| text.contains(r#""id":"7""#) && text.contains("first"))

@@ -142,9 +142,16 @@ fn taken_port_waits_under_strategy_fail() {
     let argus = Controller::start(engine, RunOptions::default());
     let strict = "resilience: { network: { portConflictStrategy: fail } }\n";
     argus.write_spec("e2e.yaml", &singles("strict", &[18220], strict));
-    argus.wait_status("strict", LIMIT, "reports the conflict", |now| {
-        now.to_string().contains("PORT_CONFLICT")
+    let status = argus.wait_status("strict", LIMIT, "reports the conflict", |now| {
+        Controller::service(now, "s0")["lastError"]["code"] == "PORT_CONFLICT"
     });
+    let error = &Controller::service(&status, "s0")["lastError"];
+    assert_eq!(
+        (&error["category"], &error["severity"], &error["details"]["port"]),
+        (&"network".into(), &"recoverable".into(), &18220.into()),
+        "{error:#}"
+    );
+    assert!(error["details"]["owner"]["pid"].is_u64(), "{error:#}");
     assert!(!running(engine, "strict-s0"));
     drop(holder);
     let status = argus.wait_ready("strict", LIMIT);

@@ -1,7 +1,10 @@
 //! Recovery commands of users and agents on a running controller.
 #![allow(clippy::expect_used, reason = "a failed step ends the test with a message")]
 
-use argus_tests::fixture::{LIMIT, engine, page, running, singles, text};
+use std::time::Duration;
+
+use argus_tests::fixture::{LIMIT, container_runs, engine, page, proxied, running, singles, text};
+use argus_tests::proxy::Fault;
 use argus_tests::{Controller, RunOptions};
 use serde_json::Value;
 
@@ -41,9 +44,11 @@ pub(crate) fn proven(argus: &Controller<'_>, name: &str) {
 #[test]
 fn held_environment_stays_until_resumed() {
     let engine = engine();
-    let argus = Controller::start(engine, RunOptions::default());
-    argus.write_spec("e2e.yaml", &spec("held", "exec sleep 3600", ""));
+    let (proxy, argus) = proxied(engine, "held");
+    let sibling = "  db:\n    image: busybox:local\n    command: [\"sleep\", \"3600\"]\n    stopGrace: 1s\n    container: { name: held-db }\n";
+    argus.write_spec("e2e.yaml", &spec("held", "exec sleep 3600", sibling));
     argus.wait_ready("held", LIMIT);
+    let before = container_runs(engine, "held");
     output(&argus, &["hold", "held", "--reason", "inspection"]);
     let done = actions(&argus);
     engine.docker_ok(&["rm", "-f", "held-app"]);
@@ -54,6 +59,24 @@ fn held_environment_stays_until_resumed() {
     argus.sync();
     assert_eq!(actions(&argus), done, "nothing is created");
     assert_eq!(engine.inspect("held-app"), None);
+    output(&argus, &["resume", "held"]);
+    argus.wait_ready("held", LIMIT);
+    let after = container_runs(engine, "held");
+    assert_ne!(after["held-app"].0, before["held-app"].0);
+    assert_eq!(after["held-db"], before["held-db"], "`db` keeps running");
+
+    // A hold lets the running action end, and no other follows.
+    proxy.reset_counts();
+    proxy.inject("POST /containers/create", Fault::Delay(Duration::from_secs(5)), 1);
+    engine.docker_ok(&["rm", "-f", "held-app"]);
+    argus.wait_until(LIMIT, "its create runs", || {
+        proxy.counts().get("POST /containers/create").map(drop)
+    });
+    output(&argus, &["hold", "held"]);
+    let state = || Some(text(&engine.inspect("held-app")?["State"]["Status"]));
+    argus.wait_until(LIMIT, "it is created", || state().map(drop));
+    argus.sync();
+    assert_eq!(state().as_deref(), Some("created"), "no start follows");
     output(&argus, &["resume", "held"]);
     argus.wait_ready("held", LIMIT);
     let again = argus.cli(&["resume", "held"]);
@@ -196,8 +219,14 @@ fn fork_runs_with_its_own_ports() {
     let argus = Controller::start(engine, RunOptions::default());
     argus.write_spec("e2e.yaml", &singles("origin", &[18295], ""));
     argus.wait_ready("origin", LIMIT);
+    engine.docker_ok(&["kill", "origin-s0"]);
+    argus.wait_status("origin", LIMIT, "is restarted", |now| {
+        now["phase"] == "Ready" && now["services"][0]["restarts"] == 1
+    });
     output(&argus, &["fork", "origin", "copy"]);
     let copy = argus.wait_ready("copy", LIMIT);
+    let notes = copy["notes"].to_string();
+    assert!(notes.contains("`s0` of `origin` failed once"), "{copy:#}");
     let port = copy["portMappings"][0]["actualPort"].as_u64().expect("a port");
     assert_ne!(port, 18295);
     for port in [18295, port] {
@@ -273,7 +302,10 @@ services:
     image: busybox:local
     dependsOn: [db]
     command: ["sh", "-c", "sleep 6; test -f /s/up || { echo 'cannot reach db' >&2; exit 1; }; exec sleep 100000"]
-    container: { name: unready-app, volumes: ["state:/s:ro"] }
+    container:
+      name: unready-app
+      volumes: ["state:/s:ro"]
+      healthcheck: { type: exec, command: ["test", "!", "-f", "/tmp/bad"], interval: 10m, timeout: 5s, retries: 1, startPeriod: 5s }
 argus: { restart: { delay: 1s, maxRestarts: 1 } }
 "#;
     argus.write_spec("e2e.yaml", spec);
@@ -299,4 +331,11 @@ argus: { restart: { delay: 1s, maxRestarts: 1 } }
     let row = Controller::service(&failed, "app");
     assert_eq!(row["restartBudget"]["used"], 0, "{row}");
     argus.wait_ready("unready", LIMIT);
+
+    // The interval of its probe is longer than this test: the restart of its dependency causes the next probe.
+    engine.docker_ok(&["exec", "unready-app", "touch", "/tmp/bad"]);
+    engine.docker_ok(&["kill", "unready-db"]);
+    argus.wait_status("unready", LIMIT, "probes app again", |now| {
+        Controller::service(now, "app")["health"] == "Unhealthy"
+    });
 }

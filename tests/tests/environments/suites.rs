@@ -71,7 +71,7 @@ fn is_free(argus: &Controller<'_>, env: &str, case: &str) -> bool {
 fn suites_run_in_their_directory_and_fail_as_one_error() {
     let suites = r#"    - { name: Smoke, id: smoke, runner: shell, command: 'busybox wget -q -O - "$ARGUS_WEB_URL/" && test -f e2e.yaml' }
     - { name: shaky, runner: shell, command: 'test -e seen || { touch seen; exit 1; }', retry: { maxAttempts: 3, delay: 100ms } }
-    - { name: broken, runner: exec, command: 'echo "the token is hunter22 on $ARGUS_ENVIRONMENT" >&2; exit 3' }
+    - { name: broken, runner: exec, command: 'echo "the token is hunter22 on $ARGUS_ENVIRONMENT" >&2; exit 3', retry: { maxAttempts: 2, delay: 100ms } }
     - { name: old, runner: exec }
 "#;
     let argus = started("suites", 18900, suites);
@@ -94,7 +94,7 @@ fn suites_run_in_their_directory_and_fail_as_one_error() {
     assert_eq!(result(0), r#""old" "skipped" flaky:false 0"#, "{report:#}");
     assert_eq!(result(1), r#""smoke" "passed" flaky:false 1"#, "{report:#}");
     assert_eq!(result(2), r#""shaky" "passed" flaky:true 2"#, "{report:#}");
-    assert_eq!(result(3), r#""broken" "failed" flaky:false 1"#, "{report:#}");
+    assert_eq!(result(3), r#""broken" "failed" flaky:false 2"#, "{report:#}");
     assert_eq!(report["revision"], argus.status("suites")["revision"]);
     assert_eq!(report["portMappings"][0]["actualPort"], 18900);
     let written = String::from_utf8_lossy(&ran.stderr).into_owned();
@@ -377,6 +377,14 @@ fn results_of_runs_are_kept_and_flips_are_reported() {
         let errors = status["errors"].as_array();
         errors.is_some_and(|errors| errors.iter().any(|error| error["code"] == "FLAKY_SUSPECTED"))
     });
+    let mut errors = status["errors"].as_array().unwrap().iter();
+    let flip = errors.find(|error| error["code"] == "FLAKY_SUSPECTED").unwrap();
+    let suggestions = flip["details"]["suggestions"].to_string();
+    let remedy = flip["remedies"][0]["summary"].to_string();
+    for change in ["isolate", "seed", "concurrency"] {
+        assert!(suggestions.contains(change), "{change}: {flip:#}");
+        assert!(remedy.contains(change), "{change}: {flip:#}");
+    }
     let moody = &status["testResults"][1];
     assert_eq!(moody["result"], "passed", "{moody:#}");
     assert_eq!(moody["earlier"][0]["result"], "failed", "{moody:#}");

@@ -9,7 +9,10 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use argus_tests::fixture::{LIMIT, condition, container_runs, engine, proxied, proxied_with};
+use argus_core::journal::{Entry, Event, JOURNAL_VERSION, Record};
+use argus_core::time::Timestamp;
+use argus_reconciler::journal::checksum::with_checksum;
+use argus_tests::fixture::{LIMIT, condition, container_runs, engine, proxied, proxied_with, text};
 use argus_tests::proxy::Fault;
 use argus_tests::{Controller, Proxy, RunOptions};
 use serde_json::Value;
@@ -72,11 +75,79 @@ fn wait_quiet(argus: &Controller<'_>, proxy: &Proxy) {
     });
 }
 
-fn incidents(argus: &Controller<'_>) -> Vec<Value> {
-    let output = argus.cli(&["incidents", "-o", "json"]);
+/// Entries of the list that a command prints.
+fn items(argus: &Controller<'_>, words: &[&str]) -> Vec<Value> {
+    let output = argus.cli(&[words, &["-o", "json"]].concat());
     assert!(output.status.success(), "{output:?}");
     let all: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     all["items"].as_array().cloned().expect("a list")
+}
+
+fn incidents(argus: &Controller<'_>) -> Vec<Value> {
+    items(argus, &["incidents"])
+}
+
+/// Writes a journal of three runs, each with a critical task that ended.
+fn write_crashes(state: &Path) {
+    let run = || {
+        let start = Event::Start {
+            version: String::new(),
+            controller: String::new(),
+            clean: false,
+        };
+        let end = Event::TaskEnded {
+            task: "reconciler".to_owned(),
+            reason: "it panicked".to_owned(),
+            restarts: false,
+            critical: true,
+        };
+        [start, end]
+    };
+    let mut text = String::new();
+    for (seq, event) in (1..).zip([run(), run(), run()].into_iter().flatten()) {
+        let record = Record {
+            v: JOURNAL_VERSION,
+            seq,
+            at: Timestamp(1_000).to_string(),
+            run: "RUN".to_owned(),
+            entry: Entry::Event(event),
+        };
+        let line = serde_json::to_string(&record).expect("a record is JSON");
+        writeln!(text, "{}", with_checksum(&line)).expect("writing to a string succeeds");
+    }
+    let private = state.join("private");
+    std::fs::create_dir_all(&private).expect("a directory");
+    std::fs::write(private.join("journal.jsonl"), text).expect("a journal");
+}
+
+/// Checks that the run after a kill begins in mode `Recovery`, and resolves all `open` intents of its incident before its first action.
+fn assert_recovered_first(argus: &Controller<'_>, open: &[Value]) {
+    let journal = std::fs::read_to_string(argus.state.join("private/journal.jsonl")).expect("a journal");
+    let lines = journal.lines();
+    let mut records: Vec<Value> = lines.filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let start = records.iter().rposition(|record| record["event"] == "start");
+    let run = records.split_off(start.expect("the start of the run"));
+    let action = run.iter().position(|record| record["kind"] == "intent");
+    let (before, after) = run.split_at(action.expect("an action of the run"));
+    let resolved = |records: &[Value]| -> Vec<Value> {
+        let all = records.iter();
+        let resolved = all.filter(|record| record["event"] == "intentResolved");
+        resolved.map(|record| record["of"].clone()).collect()
+    };
+    let expected: Vec<Value> = open.iter().map(|intent| intent["seq"].clone()).collect();
+    assert_eq!(resolved(before), expected, "{run:#?}");
+    assert!(resolved(after).is_empty(), "{run:#?}");
+
+    let since = run[0]["seq"].as_u64();
+    let changes = argus.wait_until(LIMIT, "the mode after the recovery is recorded", || {
+        let modes = items(argus, &["events", "--type", "mode"]);
+        let of_run = modes.iter().filter(|mode| mode["seq"].as_u64() > since);
+        let changes: Vec<[String; 2]> = of_run
+            .map(|mode| [text(&mode["from"]), text(&mode["to"])])
+            .collect();
+        (changes.len() > 1).then_some(changes)
+    });
+    assert_eq!(changes[..2], [["", "Recovery"], ["Recovery", "Full"]]);
 }
 
 fn run_command(argus: &Controller<'_>, words: &[&str]) -> (bool, String) {
@@ -209,10 +280,13 @@ fn killed_controller_recovers_its_open_intents() {
         let word = intent["resolution"].as_str().unwrap_or_default();
         assert!(["done", "notApplied", "repeat"].contains(&word), "{intent:#}");
     }
+    assert_recovered_first(&argus, open);
     assert_eq!(container_runs(engine, "opena"), before, "nothing was restarted");
     assert_eq!(argus.controller_status()["mode"], "Full");
     let log = argus.logs();
     assert!(log.contains("Recovery"), "{log}");
+    let (_, starts) = run_command(&argus, &["events", "--type", "start"]);
+    assert!(starts.contains("the previous run crashed"), "{starts}");
     let (output, text) = run_command(&argus, &["incidents"]);
     assert!(output && text.contains("ADOPTED"), "{text}");
     // A clean stop is not an incident.
@@ -227,6 +301,41 @@ fn killed_controller_recovers_its_open_intents() {
     assert_eq!(container_runs(engine, "opena"), before, "nothing changes");
     assert_eq!(container_runs(engine, "openb"), made, "nothing changes");
     assert_eq!(incidents(&argus).len(), 1);
+}
+
+#[test]
+fn three_crashes_in_a_row_wait_for_a_person() {
+    let engine = engine();
+    let folder = engine.scratch("journal-crashed");
+    let proxy = Proxy::start(&folder.join("p.sock"), &engine.socket());
+    let options = RunOptions {
+        host: Some(proxy.host()),
+        ..listing_often(folder.join("state"))
+    };
+    let argus = Controller::prepare(engine, options);
+    write_crashes(&argus.state);
+    argus.write_spec("e2e.yaml", &many("crashed", 1));
+    argus.start_again();
+    argus.wait_status("crashed", LIMIT, "reports mode Safe", |now| {
+        now["mode"] == "Safe" && now["revision"].is_string()
+    });
+    let reason = argus.wait_until(LIMIT, "the controller reports mode Safe", || {
+        let status = argus.controller_status();
+        (status["mode"] == "Safe").then(|| text(&status["modeReason"]))
+    });
+    assert!(
+        reason.contains("a critical task ended each of the last three runs"),
+        "{reason}"
+    );
+    // The reason names this command.
+    assert_eq!(items(&argus, &["events", "--type", "task_end"]).len(), 3);
+    wait_quiet(&argus, &proxy);
+    assert_eq!(proxy.writes_but_the_lease(), [], "nothing is created");
+    let (resumed, text) = run_command(&argus, &["resume"]);
+    assert!(resumed, "{text}");
+    let after = argus.wait_ready("crashed", LIMIT);
+    assert_eq!(after["mode"], "Full", "{after:#}");
+    assert_eq!(container_runs(engine, "crashed").len(), 1);
 }
 
 #[test]

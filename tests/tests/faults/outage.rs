@@ -8,7 +8,7 @@ mod wire;
 use std::process::{Output, Stdio};
 
 use argus_core::time::Timestamp;
-use argus_tests::fixture::{LIMIT, container_runs, engine, proxied, running, shop, text};
+use argus_tests::fixture::{LIMIT, container_runs, engine, page, proxied, running, shop, text};
 use argus_tests::proxy::Fault;
 use argus_tests::{Controller, Proxy};
 use serde_json::Value;
@@ -188,6 +188,11 @@ fn lost_engine_is_reported_and_found_without_restarts() {
     assert!(
         text.contains("circuit breaker") && text.contains("argus breaker reset"),
         "{text}"
+    );
+    assert_eq!(
+        page(engine, 18420).as_deref(),
+        Some("hello"),
+        "the published port answers without an engine API"
     );
     proxy.heal();
     let (exit, _) = json(&argus, &["breaker", "reset"]);

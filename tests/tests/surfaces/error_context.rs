@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 const SPEC: &str = r#"version: "1"
 project: { name: blamed }
-resilience: { container: { maxRestarts: 1, restartDelay: 500ms } }
+resilience: { container: { maxRestarts: 2, restartDelay: 500ms } }
 services:
   web:
     image: busybox:local
@@ -48,7 +48,7 @@ fn errors_name_controller_cause_and_place_on_every_interface() {
             &error["attempt"],
             &error["specLine"]
         ),
-        (&controller, &json!("run-container"), &json!(1), &json!(5)),
+        (&controller, &json!("run-container"), &json!(2), &json!(5)),
         "{error:#}"
     );
     assert!(text(&error["specPath"]).ends_with("e2e.yaml"), "{error:#}");

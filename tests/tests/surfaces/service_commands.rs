@@ -228,6 +228,12 @@ services:
         assert_eq!(code, Some(6), "{of}: {errors}");
         assert!(errors.contains(message), "{of}: {errors}");
     }
+    let graph = stdout(&argus.cli(&["graph", "partial", "--output", "dot"]));
+    assert!(graph.contains("\"broken: Failed"), "{graph}");
+    let edge = graph
+        .lines()
+        .find(|line| line.starts_with("  \"user\" -> \"broken\" "));
+    assert!(edge.is_some_and(|edge| edge.contains("color=red")), "{graph}");
     assert_eq!(wait("partial/web").0, Some(0), "{:?}", wait("partial/web"));
     let failures = || {
         let output = stdout(&argus.cli(&["evidence", "partial/broken", "--list", "-o", "json"]));

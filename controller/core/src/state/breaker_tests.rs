@@ -102,9 +102,13 @@ fn cooldown_doubles_to_five_minutes_and_resets_on_close() {
         breaker.on_call(&subject("a"));
         record_failure(&mut breaker, now);
     }
-    for (span, base) in spans.iter().zip([30.0, 60.0, 120.0, 240.0, 300.0, 300.0, 300.0]) {
+    let bases: [f64; 7] = [30.0, 60.0, 120.0, 240.0, 300.0, 300.0, 300.0];
+    for (span, base) in spans.iter().zip(bases) {
         assert!((base * 0.85..=base * 1.15).contains(span), "{span} of {base}");
     }
+    let mut all = spans.iter().zip(bases);
+    let has_jitter = all.any(|(span, base)| (span - base).abs() > base * 0.02);
+    assert!(has_jitter, "{spans:?}");
     let until = open_until(&breaker);
     breaker.tick(0, until);
     breaker.on_call(&subject("a"));

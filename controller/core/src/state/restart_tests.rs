@@ -144,6 +144,14 @@ fn failures_older_than_the_window_do_not_count() {
         decide(&policy(), &late, &[]),
         RestartDecision::StartAt(Timestamp(402_000), 1)
     );
+    // The window of five minutes contains a failure of 300 s before.
+    let at_its_edge = failures(&[10_000, 20_000, 30_000, 310_000]);
+    assert_eq!(decide(&policy(), &at_its_edge, &[]), RestartDecision::GaveUp(3));
+    let later = failures(&[10_000, 20_000, 30_000, 310_001]);
+    assert_eq!(
+        decide(&policy(), &later, &[]),
+        RestartDecision::StartAt(Timestamp(318_001), 3)
+    );
 }
 
 #[test]

@@ -334,7 +334,39 @@ fn check_incidents(inputs: &DoctorInputs) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
+    use argus_crds::status::PreflightReport;
+    use argus_reconciler::specs::SpecRegistry;
+    use serde_json::json;
+    use tokio_util::sync::CancellationToken;
+
+    use super::super::report::read_inputs;
     use super::*;
+    use crate::settings::{Options, Settings, SpecOptions};
+
+    #[test]
+    fn unreadable_response_of_the_engine_is_a_warning() {
+        let dir = tempfile::tempdir().unwrap();
+        let options = Options {
+            state: Some(dir.path().join("state")),
+            ..Options::default()
+        };
+        let settings = Settings::resolve(&options, &SpecOptions::default()).unwrap();
+        let stop = CancellationToken::new();
+        let mut inputs = read_inputs(settings, PreflightReport::default(), &stop).unwrap();
+        (inputs.alive, inputs.reached_limit) = (true, None);
+        inputs.registry = SpecRegistry::default();
+        let text = "cannot read an event";
+        let warning = Finding::new(FindingSeverity::Warn, "controller", text);
+        for (status, expected) in [(Truth::False, vec![warning]), (Truth::True, Vec::new())] {
+            let condition = json!({
+                "type": "EngineReadable", "status": status, "reason": "R", "message": text,
+                "lastTransitionTime": "",
+            });
+            let controller = json!({ "version": env!("CARGO_PKG_VERSION"), "conditions": [condition] });
+            inputs.controller = serde_json::from_value(controller).unwrap();
+            assert_eq!(collect_findings(&inputs), expected, "{status:?}");
+        }
+    }
 
     #[test]
     fn warning_about_a_port_proposes_no_strategy() {

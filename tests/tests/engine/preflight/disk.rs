@@ -68,11 +68,40 @@ fn check<'a>(report: &'a Value, name: &str) -> &'a Value {
         .expect("the check is in the report")
 }
 
+/// Starts an environment whose only service is optional.
+fn start_spare(argus: &Controller<'_>, engine: &PrivateEngine) {
+    let spare = one("spare", "diskSpaceThreshold: 20MB") + "    criticality: optional\n";
+    argus.write_spec("spare.e2e.yaml", &spare);
+    wait_for_spare(argus, engine);
+}
+
+/// Waits until the optional service runs. Its environment is Ready without it.
+fn wait_for_spare(argus: &Controller<'_>, engine: &PrivateEngine) {
+    argus.wait_until(LIMIT, "the optional service runs", || {
+        running(engine, "spare-web").then_some(())
+    });
+}
+
+/// Checks that the optional service is stopped because of the full disk, and that the others run.
+fn check_shed(argus: &Controller<'_>, engine: &PrivateEngine) {
+    let status = argus.wait_status("spare", LIMIT, "sheds its optional service", |status| {
+        status["services"][0]["waitingOn"]["reason"] == "Shed"
+    });
+    assert!(!running(engine, "spare-web"), "{status:#}");
+    for name in ["calm-db", "calm-api", "calm-web"] {
+        assert!(running(engine, name), "{name} is not optional");
+    }
+}
+
 #[test]
 fn full_data_root_is_reported_and_recovered() {
     let small = Small::start();
     let engine = &small.engine;
-    let argus = Controller::start(engine, RunOptions::default());
+    let options = RunOptions {
+        args: vec!["--shed-optional".to_owned()],
+        ..RunOptions::default()
+    };
+    let argus = Controller::start(engine, options);
     let calm = format!(
         "{}resilience: {{ preflight: {{ diskSpaceThreshold: 20MB }} }}\n",
         shop("calm", 18610, "one")
@@ -85,6 +114,7 @@ fn full_data_root_is_reported_and_recovered() {
         "{status:#}"
     );
     let before = container_runs(engine, "calm");
+    start_spare(&argus, engine);
 
     // A check stays valid for a while; a controller checks when it starts.
     argus.stop();
@@ -117,6 +147,8 @@ fn full_data_root_is_reported_and_recovered() {
             .is_empty()
     );
 
+    check_shed(&argus, engine);
+
     // Existing containers are still repaired.
     engine.docker_ok(&["kill", "calm-web"]);
     argus.wait_until(LIMIT, "the killed container runs again", || {
@@ -138,6 +170,7 @@ fn full_data_root_is_reported_and_recovered() {
 
     small.free_again();
     argus.wait_ready("late", LIMIT);
+    wait_for_spare(&argus, engine);
 
     // Above the threshold, a nearly full disk is a warning, and creation continues.
     argus.stop();
@@ -183,4 +216,23 @@ fn engine_without_space_is_reported_with_usage() {
     assert!(!running(engine, "brim-web"));
     small.free_again();
     argus.wait_ready("brim", LIMIT);
+
+    // A step of a build writes more than the disk has.
+    let steps = "FROM busybox:local\nRUN dd if=/dev/zero of=/fill bs=1000000 count=200\n";
+    std::fs::write(argus.specs.join("Dockerfile"), steps).expect("a file");
+    argus.write_spec(
+        "build.e2e.yaml",
+        "version: \"1\"\nproject: { name: brick }\nresilience: { preflight: { enabled: false } }\n\
+         service: { build: { context: . }, container: { name: brick-app } }\n",
+    );
+    let status = argus.wait_status("brick", LIMIT, "reports the full disk", |status| {
+        disk_error(status).is_some_and(|error| error["details"]["freeBytes"].is_u64())
+    });
+    let error = disk_error(&status).expect("the status reports it");
+    assert_eq!(error["details"]["verb"], "build-image", "{error:#}");
+    assert!(error["details"]["thresholdBytes"].is_u64(), "{error:#}");
+    let actions = error["suggestedActions"].as_array().expect("a list");
+    for cleanup in ["free_disk_space", "clean_orphans"] {
+        assert!(actions.contains(&cleanup.into()), "{error:#}");
+    }
 }

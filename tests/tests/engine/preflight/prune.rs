@@ -225,7 +225,17 @@ fn build_cache_is_measured_limited_and_emptied() {
         printed["buildCacheBytes"].as_u64().expect("a size")
     };
     assert!(prune(&["--dry-run"]) >= SIZE);
+    let removals = || {
+        let output = argus.cli(&["events", "--type", "engine_change", "-o", "json"]);
+        let page: Value = serde_json::from_slice(&output.stdout).expect("a document");
+        let items = page["items"].as_array().expect("a list").iter();
+        items
+            .filter(|item| item["name"] == "unused build cache" && item["removed"] == true)
+            .count()
+    };
+    let before = removals();
     prune(&["--yes"]);
+    assert_eq!(removals(), before + 1, "the removal of the cache is an event");
     assert_eq!(prune(&["--dry-run"]), 0);
     let away = RunOptions {
         host: Some("unix:///nonexistent/docker.sock".to_owned()),

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use argus_core::action::ActionKind;
-use argus_tests::fixture::{LIMIT, running, text};
+use argus_tests::fixture::{LIMIT, condition, running, text};
 use argus_tests::{Controller, RunOptions};
 use rustix::process::Signal;
 use serde_json::Value;
@@ -28,6 +28,7 @@ fn crash_is_reported_with_last_lines_and_restarted() {
     let error = &output["lastError"];
     assert_eq!(error["code"], "CONTAINER_CRASH", "{output:#}");
     assert_eq!(error["exitCode"], 1);
+    assert_eq!(error["containerId"], now["Id"], "{error:#}");
     assert_eq!(text(&error["stderrTail"]).trim_end(), "out of ideas");
     assert_eq!(text(&error["stdoutTail"]).trim_end(), "working");
     assert_eq!(error["details"]["exitCode"], 1);
@@ -70,6 +71,10 @@ fn crash_is_reported_with_last_lines_and_restarted() {
         "{events:#}"
     );
     assert_eq!(restarted["event"], "restarted", "{events:#}");
+    assert!(
+        restarted["at"].is_string() && restarted["at"].as_str() >= attempt["at"].as_str(),
+        "{events:#}"
+    );
     case.assert_recorded("restart 1");
     for name in ["stdout.log", "stderr.log", "evidence.json"] {
         let mode = fs::metadata(folder.join(name)).expect(name).permissions().mode();
@@ -140,6 +145,22 @@ fn unrunnable_command_is_not_retried() {
         assert_eq!(case.count(name, ActionKind::StartContainer), 1, "{name}");
     }
     assert_eq!(Controller::service(&status, "bad")["lastError"]["exitCode"], 127);
+    // Its details can follow with the evidence of the run.
+    let names_program = |now: &Value| {
+        let absent = Controller::service(now, "absent");
+        absent["lastError"]["details"]["missingCommand"] == "no-such-program"
+    };
+    let status = case
+        .argus
+        .wait_status("unrunnable", LIMIT, "names the program", names_program);
+    let absent = Controller::service(&status, "absent");
+    let details = &absent["lastError"]["details"];
+    let hint = "install `no-such-program` in the image, or use an image that has it";
+    assert_eq!(
+        (&details["expectedPath"], &details["installHint"]),
+        (&"$PATH".into(), &hint.into()),
+        "{absent:#}"
+    );
     let is_final = |now: &Value| {
         let ruled = Controller::service(now, "ruled");
         ruled["waitingOn"]["reason"] == "NotRestarted" && ruled["lastError"]["exitCode"] == 78
@@ -160,7 +181,8 @@ fn unrunnable_command_is_not_retried() {
 #[test]
 fn given_up_recoverable_service_is_a_warning() {
     let ending = shell("warned", "exit 127", "criticality: recoverable");
-    let fine = "\n  fine:\n    image: busybox:local\n    command: [\"sleep\", \"3600\"]\n    container: { name: warned-fine }";
+    let fine = "\n  fine:\n    image: busybox:local\n    command: [\"sleep\", \"3600\"]\n    \
+                dependsOn: [{ service: bad, required: false }]\n    container: { name: warned-fine }";
     let case = Case::start("warned", "restartDelay: 1s", &(ending + fine));
     let status = case
         .argus
@@ -179,6 +201,21 @@ fn given_up_recoverable_service_is_a_warning() {
     let shown = case.argus.cli(&["get", "-o", "wide"]);
     let shown = String::from_utf8_lossy(&shown.stdout);
     assert!(shown.contains("gave up: `bad`"), "{shown}");
+    assert_eq!(
+        Controller::service(&status, "fine")["state"],
+        "Ready",
+        "{status:#}"
+    );
+
+    let optional = shell("warned", "exit 127", "criticality: optional") + fine;
+    case.write("restartDelay: 1s", &optional);
+    case.argus
+        .wait_status("warned", LIMIT, "is Ready without the optional service", |now| {
+            now["revision"] != status["revision"]
+                && now["phase"] == "Ready"
+                && condition(now, "Degraded")["status"] == "False"
+                && Controller::service(now, "bad")["state"] == "Failed"
+        });
 }
 
 #[test]

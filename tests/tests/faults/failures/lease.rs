@@ -76,6 +76,10 @@ fn unhealthy_service_runs_until_the_test_ends() {
     let ends = begin(&case, "buy", "5m");
     let output = make_unhealthy(&case, "buy");
     assert_eq!(until(&output), ends, "{output:#}");
+    assert_eq!(
+        output["lastError"]["details"]["test"]["case"], "buy",
+        "{output:#}"
+    );
     assert_eq!(case.count("bad", ActionKind::StopContainer), 0);
     assert_eq!(since(&case), before, "it keeps running");
     let report = end(&case, "buy");
@@ -197,8 +201,9 @@ fn exits_are_attributed_to_service_or_resource() {
          if test -e /disk; then rm /disk; echo 'write: No space left on device' >&2; exit 1; fi; \
          if test -e /memory; then rm /memory; {GROW}; fi; done"
     );
-    let restart = "maxRestarts: 10, restartDelay: 100ms, restartBackoff: linear";
-    let case = Case::start("blamed", restart, &shell("blamed", &script, "memory: 32m"));
+    let restart = "maxRestarts: 3, restartDelay: 100ms, restartBackoff: linear";
+    let service = shell("blamed", &script, "memory: 32m\n    criticality: critical");
+    let case = Case::start("blamed", restart, &service);
     case.argus.wait_ready(case.name, LIMIT);
     begin(&case, "buy", "10m");
     for (restarts, file) in [(1, "/exit"), (2, "/disk"), (3, "/memory")] {
@@ -207,17 +212,37 @@ fn exits_are_attributed_to_service_or_resource() {
         case.started_after(since);
         case.wait_restarted(restarts);
     }
+    // The budget is spent: the next failure ends the test.
+    case.engine
+        .docker_ok(&["exec", &case.container(), "touch", "/exit"]);
+    case.wait("is given up", |bad| bad["waitingOn"]["reason"] == "GaveUp");
+    let ended = case
+        .argus
+        .wait_until(LIMIT, "the end of the lease is recorded", || {
+            let output = case
+                .argus
+                .cli(&["events", "blamed", "--type", "lease_ended", "-o", "json"]);
+            let events: Value = serde_json::from_slice(&output.stdout).ok()?;
+            Some(events["items"].clone()).filter(|items| items[0].is_object())
+        });
+    assert_eq!(ended.as_array().map(Vec::len), Some(1), "{ended:#}");
+    assert_eq!(
+        (&ended[0]["service"], &ended[0]["case"]),
+        (&"bad".into(), &"buy".into()),
+        "{ended:#}"
+    );
     // The output of a container is known only after its end was reported.
     let report = end(&case, "buy");
-    let causes = ["exit", "diskFull", "outOfMemory"];
+    assert!(report["value"]["expired"].is_string(), "{report:#}");
+    let causes = ["exit", "diskFull", "outOfMemory", "exit"];
     assert_eq!(all(&report, "disruptions", "cause"), causes, "{report:#}");
-    let attributions = ["service", "resource", "resource"];
+    let attributions = ["service", "resource", "resource", "service"];
     assert_eq!(
         all(&report, "disruptions", "attribution"),
         attributions,
         "{report:#}"
     );
-    assert_eq!(all(&report, "restarts", "reason"), causes, "{report:#}");
+    assert_eq!(all(&report, "restarts", "reason"), causes[..3], "{report:#}");
 }
 
 #[test]

@@ -27,6 +27,7 @@ fn process_over_its_memory_is_reported_as_oom() {
         "{error:#}"
     );
     assert_eq!(error["exitCode"], 137);
+    assert_eq!(details["oomConfidence"], "certain", "{error:#}");
     let kept = case.argus.wait_until(LIMIT, "its evidence is stored", || {
         std::fs::read_to_string(case.evidence(&error).join("stdout.log")).ok()
     });

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use argus_core::action::ActionKind;
-use argus_tests::fixture::{LIMIT, engine};
+use argus_tests::fixture::{LIMIT, engine, text};
 use argus_tests::{Controller, PortHolder, RunOptions};
+use serde_json::Value;
 
 use super::case::{Case, LONG, LONG_DELAY, LONG_MAXIMUM, shell, until};
 use super::loops::RANDOM_ERROR;
@@ -132,5 +133,28 @@ fn silent_registry_is_waited_for_until_the_limit() {
     argus.wait_status("silent", LIMIT, "tries the pull again", |status| {
         let attempts = &status["errors"][0]["details"]["attempts"];
         attempts.as_array().is_some_and(|attempts| attempts.len() >= 2)
+    });
+}
+
+#[test]
+fn silent_build_ends_at_the_limit() {
+    let options = RunOptions {
+        env: vec![("ARGUS_TIMEOUT_LONG".to_owned(), "2s".to_owned())],
+        ..RunOptions::default()
+    };
+    let argus = Controller::prepare(engine(), options);
+    let spec = "project: { name: hushed }\nservices:\n  web:\n    build: { context: . }\n    container: { name: hushed-web }\n";
+    argus.write_spec("hushed/e2e.yaml", spec);
+    let dockerfile = argus.specs.join("hushed/Dockerfile");
+    std::fs::write(dockerfile, "FROM busybox:local\nRUN sleep 600\n").expect("a Dockerfile");
+    argus.start_again();
+    // On a busy machine, an earlier step can reach the limit first. The next attempt follows.
+    let is_of_step = |error: &Value| {
+        let message = text(&error["message"]);
+        error["code"] == "BUILD_FAILED" && message.contains("RUN sleep 600: no progress for 2 s")
+    };
+    argus.wait_status("hushed", LIMIT, "names the silent step", |status| {
+        let errors = status["errors"].as_array();
+        errors.is_some_and(|errors| errors.iter().any(is_of_step))
     });
 }

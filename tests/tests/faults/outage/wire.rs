@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
-use argus_tests::fixture::{LIMIT, container_runs, engine, proxied, proxied_with, running, shop, singles};
+use argus_tests::fixture::{
+    LIMIT, condition, container_runs, engine, proxied, proxied_with, running, shop, singles, text,
+};
 use argus_tests::proxy::Fault;
 use argus_tests::{Controller, Proxy, RunOptions, http};
 use serde_json::Value;
 
-use super::{engine_breaker_states, error, journal_events};
+use super::{engine_breaker_states, error, journal_events, json};
 
 const CREATE: &str = "POST /containers/create";
 const START: &str = "POST /containers/*/start";
@@ -20,6 +22,9 @@ const FORBIDDEN: &str = "HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n";
 /// Of the announced length, but not JSON.
 const BROKEN_JSON: &str =
     "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 14\r\n\r\n[{\"Id\":\"abc\",\"";
+/// Complete JSON, but its id has the wrong type.
+const ODD_LIST: &str =
+    "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 16\r\n\r\n[{\"Id\":[\"odd\"]}]";
 /// Shorter than the announced length.
 const CUT_JSON: &str =
     "HTTP/1.1 201 Created\r\nContent-Type: application/json\r\nContent-Length: 400\r\n\r\n{\"Id\":\"ab";
@@ -205,6 +210,43 @@ fn list_that_is_no_json_is_reported_and_survived() {
 }
 
 #[test]
+fn list_of_a_wrong_type_is_shown_and_listed_again() {
+    let engine = engine();
+    let options = RunOptions {
+        env: vec![("ARGUS_WAITS".into(), "listInterval=1s".into())],
+        ..RunOptions::default()
+    };
+    let (proxy, argus) = proxied_with(engine, "oddlist", options);
+    argus.write_spec("e2e.yaml", &singles("oddlist", &[18575], ""));
+    argus.wait_ready("oddlist", LIMIT);
+    let before = container_runs(engine, "oddlist");
+    proxy.reset_counts();
+    // The list after the odd one has no answer before the end of the faults.
+    proxy.inject(LIST, Fault::Answer(ODD_LIST), 1);
+    proxy.inject(LIST, Fault::Hang, 1_000_000);
+    let readable = |status: &str, reason: &str| {
+        argus.wait_until(LIMIT, reason, || {
+            let found = condition(&argus.controller_status(), "EngineReadable");
+            (found["status"] == status && found["reason"] == reason).then(|| text(&found["message"]))
+        })
+    };
+    let message = readable("False", "Unreadable");
+    let version = text(&engine.api("GET", "/version", None).json()["Version"]);
+    let expected = format!("cannot read the list of containers of the engine (version {version})");
+    assert!(message.starts_with(&expected), "{message}");
+    proxy.heal();
+    readable("True", "Readable");
+    let (_, events) = json(&argus, &["events", "--type", "watch_degraded"]);
+    let items = events["items"].as_array().expect("a list");
+    assert_eq!(items.len(), 1, "{events:#}");
+    assert_eq!(items[0]["text"], "[{\"Id\":[\"odd\"]}]", "{events:#}");
+    assert_eq!(items[0]["version"], version, "{events:#}");
+    assert_eq!(argus.status("oddlist")["phase"], "Ready");
+    assert_eq!(container_runs(engine, "oddlist"), before);
+    assert_eq!(proxy.writes_but_the_lease(), []);
+}
+
+#[test]
 fn engine_that_answers_garbage_is_reported_and_survived() {
     check("noise", 18580, ALL, Fault::Answer(GARBAGE), "DOCKER_UNAVAILABLE");
 }
@@ -265,6 +307,7 @@ fn container_with_twice_refused_start_is_replaced() {
     let counts = proxy.counts();
     assert_eq!((counts[START], counts[CREATE]), (3, 2), "{counts:?}");
     assert_eq!(ready["services"][0]["restarts"], 0);
+    assert!(ready["breaker"].is_null(), "no failure is counted: {ready:#}");
 }
 
 #[test]

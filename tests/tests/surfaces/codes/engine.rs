@@ -76,11 +76,20 @@ fn socket_without_access_ends_waits_and_names_the_group() {
         assert!(text.contains("group `nogroup`"), "{words:?}: {text}");
     }
     let status = argus.status("codes-denied");
+    let blocked = condition(&status, "Blocked");
+    assert_eq!(
+        (&blocked["status"], &blocked["reason"]),
+        (&"True".into(), &"DockerPermissionDenied".into()),
+        "{status:#}"
+    );
     let remedy = &status["errors"][0]["remedies"][0]["command"];
     assert_eq!(remedy, "sudo usermod -aG nogroup \"$USER\"");
     // The change of the socket causes another attempt.
     chown(&socket, Some(0), Some(0)).expect("root changes owners");
     argus.wait_ready("codes-denied", LIMIT);
+    argus.wait_status("codes-denied", LIMIT, "is no longer blocked", |status| {
+        status["phase"] == "Ready" && condition(status, "Blocked")["status"] == "False"
+    });
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use argus_tests::fixture::{LIMIT, engine};
+use argus_tests::fixture::{LIMIT, container_runs, engine};
 use argus_tests::{Controller, RunOptions};
 use serde_json::{Value, json};
 
@@ -117,6 +117,7 @@ fn file_and_image_rejections_are_reported_alike() {
         write(&format!("of-{name}"), &format!("codes-built-{name}"), &build);
     }
     argus.wait_ready("codes-twin", LIMIT);
+    let twin = container_runs(engine, "codes-twin");
     write("second", "codes-twin", "image: busybox:local");
     argus.wait_ready("codes-stuck", LIMIT);
     // A foreign container is on the network of an environment that is being removed.
@@ -135,6 +136,28 @@ fn file_and_image_rejections_are_reported_alike() {
         case.is_reported_everywhere(&argus);
     }
     let error = |env: &str| argus.status(env)["errors"][0].clone();
+    let failed = error("codes-build");
+    assert_eq!(
+        (&failed["class"], &failed["retryable"], &failed["retryAfter"]),
+        (&json!("permanent"), &json!(false), &Value::Null)
+    );
+    argus.wait_status(
+        "codes-busy",
+        LIMIT,
+        "waits as long as the registry requests",
+        |now| now["errors"][0]["code"] == "REGISTRY_RATE_LIMITED" && now["errors"][0]["retryAfter"] == 60,
+    );
+    let conflict = error("codes-twin");
+    assert_eq!(
+        (&conflict["code"], &conflict["class"]),
+        (&json!("SPEC_CONFLICT"), &json!("permanent"))
+    );
+    assert_eq!(
+        container_runs(engine, "codes-twin"),
+        twin,
+        "the first file stays in force"
+    );
+    assert_eq!(argus.status("codes-twin")["phase"], "Ready");
     let refused = error("codes-built-private");
     assert_eq!(refused["remedies"][0]["command"], "docker login 127.0.0.1:5096");
     assert_eq!(

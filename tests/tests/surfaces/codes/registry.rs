@@ -17,8 +17,8 @@ pub(crate) const REFUSALS: &[(&str, u16, &str)] = &[
     (
         "busy",
         5097,
-        "429 Too Many Requests\r\nRetry-After: 7\r\nContent-Type: application/json\r\n\r\n\
-         {\"errors\":[{\"code\":\"TOOMANYREQUESTS\",\"message\":\"pull rate limit, retry after 7s\"}]}",
+        "429 Too Many Requests\r\nRetry-After: 60\r\nContent-Type: application/json\r\n\r\n\
+         {\"errors\":[{\"code\":\"TOOMANYREQUESTS\",\"message\":\"pull rate limit, retry after 60s\"}]}",
     ),
     (
         "broken",

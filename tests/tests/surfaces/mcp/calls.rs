@@ -224,4 +224,14 @@ fn argus_debug_adds_call_traces_to_files() {
     let path = "/api/v1/environments/missing";
     let refused = http::request(&socket, "GET", path, "application/json", b"", LIMIT).expect("a response");
     checked(&refused.json());
+    // Commands read the same variable.
+    let retry = |command: &mut std::process::Command| -> Value {
+        let output = command.args(["retry", "missing", "-o", "json"]).output();
+        let output = output.expect("argus runs");
+        serde_json::from_slice(&output.stderr).unwrap_or_else(|error| panic!("{error}: {output:?}"))
+    };
+    let with_calls = retry(argus.command().env("ARGUS_DEBUG", "1"));
+    assert_eq!(checked(&with_calls)[0]["operation"], "argus retry");
+    let without = retry(argus.command().env_remove("ARGUS_DEBUG"));
+    assert_eq!(without["debug"], Value::Null, "{without:#}");
 }

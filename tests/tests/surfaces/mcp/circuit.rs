@@ -1,6 +1,7 @@
 //! Circuit breaker over MCP: a reset returns the state changes, and the failures that opened the breaker.
 
 use argus_tests::fixture::{LIMIT, engine, proxied, shop};
+use argus_tests::http;
 use argus_tests::proxy::Fault;
 use serde_json::{Value, json};
 
@@ -13,6 +14,27 @@ fn changes(breaker: &Value) -> Vec<&str> {
         .iter()
         .filter_map(|change| change["to"].as_str())
         .collect()
+}
+
+/// Checks the breaker in the summary of a status while it is open.
+fn assert_open_in_status(fixture: &McpFixture, env: &Value) {
+    let answer = fixture.call(Over::Socket, "argus_status", env);
+    let breaker = &data(&answer)["environments"][0]["breaker"];
+    assert_eq!(
+        (&breaker["state"], &breaker["failureCount"]),
+        (&json!("open"), &json!(3)),
+        "{answer:#}"
+    );
+    assert!(breaker["sinceSeconds"].is_u64(), "{answer:#}");
+}
+
+/// Checks the breaker in a status after it closed: only the full document has it.
+fn assert_closed_in_status(fixture: &McpFixture, env: &str) {
+    let full = json!({ "environment": env, "detail": "full" });
+    let answer = fixture.call(Over::Socket, "argus_status", &full);
+    let status = data(&answer);
+    assert_eq!(status["full"][0]["breaker"]["state"], "closed", "{status:#}");
+    assert!(status["environments"][0]["breaker"].is_null(), "{status:#}");
 }
 
 #[test]
@@ -31,6 +53,7 @@ fn breaker_reset_reports_states_and_history() {
     proxy.heal();
     let fixture = McpFixture { engine, argus };
     let env = json!({ "environment": "mcp-tripped" });
+    assert_open_in_status(&fixture, &env);
     let answer = fixture.call(Over::Stdio, "argus_reset_circuit", &env);
     let reset = data(&answer);
     assert_eq!(
@@ -69,6 +92,7 @@ fn breaker_reset_reports_states_and_history() {
     );
     assert_eq!(changes(current)[..2], ["open", "halfOpen"]);
     fixture.argus.wait_ready("mcp-tripped", LIMIT);
+    assert_closed_in_status(&fixture, "mcp-tripped");
     let answer = fixture.call(Over::Socket, "argus_reset_circuit", &env);
     let again = &data(&answer)["value"];
     assert_eq!(again["changed"], false, "{again:#}");
@@ -120,9 +144,21 @@ fn engines(proxy: &argus_tests::Proxy, fixture: &McpFixture) {
     let words = answer["content"][0]["text"].to_string();
     assert!(words.contains("is open after the reset"), "{words}");
     proxy.heal();
-    let answer = fixture.call(Over::Socket, "argus_reset_circuit", &json!({}));
-    assert_eq!(data(&answer)["value"]["breaker"], "engine", "{answer:#}");
+    // Parallel requests allow one test call.
+    let socket = fixture.argus.state.join("private/argus.sock");
+    let reset = || http::call(&socket, "argus_reset_circuit", &json!({}), LIMIT);
+    let answers = std::thread::scope(|scope| {
+        let threads = [(); 4].map(|()| scope.spawn(reset));
+        threads.map(|thread| thread.join().expect("an answer"))
+    });
+    for answer in answers {
+        assert_eq!(answer["value"]["breaker"], "engine", "{answer:#}");
+    }
     fixture.argus.wait_until(LIMIT, "it is closed again", || {
         (fixture.argus.controller_status()["breaker"]["state"] == "closed").then_some(())
     });
+    let last = reset();
+    let states = self::changes(&last["value"]["current"]);
+    let repeats = states.windows(2).any(|pair| pair[0] == pair[1]);
+    assert!(states.ends_with(&["closed"]) && !repeats, "{last:#}");
 }

@@ -100,7 +100,7 @@ fn preflight_fix_removes_orphans_over_mcp() {
         }
         let recovered = fixture.call(over, "argus_preflight_check", &json!({ "autoFix": true }));
         is_recovered(data(&recovered), &name);
-        for made in ["engine", "networks"] {
+        for made in ["engine", "disk", "networks"] {
             let check = named_check(data(&recovered), made);
             assert!(
                 check["result"].is_string() && check["result"] != "skipped",

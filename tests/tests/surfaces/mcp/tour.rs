@@ -304,7 +304,8 @@ fn change_steps(name: &str) -> Vec<Step> {
             let copy = &good(answer)["environments"][0];
             assert_eq!(copy["phase"], "Ready");
             assert!(
-                copy["moved"][0].is_string(),
+                copy["portMappings"][0]["originalPort"].is_u64()
+                    && copy["portMappings"][0]["actualPort"] != copy["portMappings"][0]["originalPort"],
                 "it reports its other port: {copy:#}"
             );
         }),

@@ -86,24 +86,28 @@ fn missing_program_is_named_in_the_command() {
         "    memory: 64MB\n",
         "    command: [\"sh\", \"-c\", \"htpd -f; sleep 60\"]\n",
     );
-    let first = |error: &StructuredError| {
+    let first = |error: &StructuredError, code: Code| {
+        assert_eq!(error.code, code, "{error:#?}");
         let edit = assert_first(error, "services.web.command", 9, Some("htpd"), Some("httpd"));
         assert!(edit.reason.contains("no program `htpd`"), "{edit:?}");
-        if error.code == Code::EntrypointNotFound {
-            let details = &error.details;
-            assert_eq!(
-                (&details["missingCommand"], &details["expectedPath"]),
-                (&"htpd".into(), &"$PATH".into())
-            );
-            assert!(details["installHint"].as_str().unwrap().contains("`htpd`"));
-        }
     };
-    first(&error_of(failing_in(&text, wrapped("sh: htpd: not found"))));
+    let first_with_details = |error: &StructuredError| {
+        first(error, Code::EntrypointNotFound);
+        let details = &error.details;
+        assert_eq!(
+            (&details["missingCommand"], &details["expectedPath"]),
+            (&"htpd".into(), &"$PATH".into())
+        );
+        assert!(details["installHint"].as_str().unwrap().contains("`htpd`"));
+    };
+    // The wrapper runs, so only its health check fails.
+    let behind_wrapper = error_of(failing_in(&text, wrapped("sh: htpd: not found")));
+    first(&behind_wrapper, Code::HealthCheckTimeout);
     let not_runnable = |run: &mut FailedRun| {
         exited("sh: htpd: not found")(run);
         run.exit_code = 127;
     };
-    first(&error_of_wait(
+    first_with_details(&error_of_wait(
         failing_in(&text, not_runnable),
         WaitReason::NotRunnable { exit_code: 127 },
     ));
@@ -112,7 +116,7 @@ fn missing_program_is_named_in_the_command() {
         ActionKind::StartContainer,
         ActionError::EntrypointNotFound(reason.to_owned()),
     );
-    first(&error_of_wait(
+    first_with_details(&error_of_wait(
         failing_in(&text, |_| {}),
         WaitReason::Failed { failure },
     ));

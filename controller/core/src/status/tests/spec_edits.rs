@@ -463,6 +463,10 @@ fn every_edge_of_a_cycle_has_its_line() {
                 image: a\n    dependsOn:\n      - a\n    container: { name: b }\n";
     let errors = rejected(text);
     assert_eq!(errors.len(), 1, "{errors:#?}");
+    assert_eq!(
+        (errors[0].code, errors[0].class),
+        (Code::SpecInvalid, Class::Permanent)
+    );
     let edit = assert_first(&errors[0], "services[0].dependsOn", 5, None, None);
     assert!(
         edit.reason
