@@ -1,4 +1,5 @@
 //! Journeys of a user, on a real engine with the real binary.
+#![allow(clippy::expect_used, reason = "a failed step ends the test with a message")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
