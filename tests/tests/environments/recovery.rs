@@ -224,7 +224,7 @@ fn fork_runs_with_its_own_ports() {
     let argus = Controller::start(engine, options);
     argus.write_spec("e2e.yaml", &singles("origin", &[18295], ""));
     argus.wait_ready("origin", LIMIT);
-    engine.docker_ok(&["kill", "origin-s0"]);
+    engine.kill_all_in("origin-s0");
     argus.wait_status("origin", LIMIT, "is restarted", |now| {
         now["phase"] == "Ready" && now["services"][0]["restarts"] == 1
     });
