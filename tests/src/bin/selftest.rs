@@ -7,6 +7,7 @@
     reason = "a failed measurement ends with a message"
 )]
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::process::{ExitCode, Stdio};
 use std::time::{Duration, SystemTime};
@@ -22,7 +23,7 @@ mod killed_run;
 #[path = "../selftest/preflight.rs"]
 mod preflight;
 
-/// Page with the tables of a complete run.
+/// Page with the tables of the last complete run on each engine.
 const PAGE: &str = "docs/contributors/selftest.md";
 
 /// Time limit of a recovery.
@@ -116,16 +117,28 @@ fn main() -> ExitCode {
     let rounds: u32 = option("--rounds").map_or(10, |text| text.parse().expect("--rounds takes a number"));
     let only = option("--only");
     let is_wanted = |name: &str| only.as_deref().is_none_or(|only| only == name);
+    let is_newest = std::env::args().any(|argument| argument == "--newest");
+    let options = || {
+        if is_newest {
+            Options::newest_version()
+        } else {
+            Options::default()
+        }
+    };
+    let version = {
+        let engine = PrivateEngine::start_with(options());
+        engine.docker_ok(&["version", "--format", "{{.Server.Version}}"])
+    };
     let of_engine = [disk::NAME, killed_run::NAME, RESTART, preflight::NAME];
     let mut rows = match only.as_deref() {
         Some(only) if of_engine.contains(&only) => Vec::new(),
-        only => of_command(only, rounds),
+        only => of_command(options(), only, rounds),
     };
     let mut compared = Vec::new();
     if of_engine.into_iter().any(is_wanted) {
         let engine = PrivateEngine::start_with(Options {
             data_size: Some(disk::DATA_ROOT.to_owned()),
-            ..Options::default()
+            ..options()
         });
         fixture::images(&engine);
         if is_wanted(disk::NAME) {
@@ -144,7 +157,9 @@ fn main() -> ExitCode {
     let tables = format!("{}\n{}", table(&rows), preflight::table(&compared));
     println!("{tables}");
     if only.is_none() && std::env::args().any(|argument| argument == "--write") {
-        std::fs::write(PAGE, page(&tables, rounds)).expect("the page is writable");
+        let old = std::fs::read_to_string(PAGE).unwrap_or_default();
+        let page = page(&old, &format!("Docker {version}"), &tables, rounds);
+        std::fs::write(PAGE, page).expect("the page is writable");
     }
     let recovered: usize = rows.iter().map(|row| row.times.len()).sum();
     let total: u32 = rows.iter().map(|row| row.rounds).sum();
@@ -154,8 +169,8 @@ fn main() -> ExitCode {
 }
 
 /// Runs `argus selftest`, with all of its faults or with one of them.
-fn of_command(only: Option<&str>, rounds: u32) -> Vec<Row> {
-    let engine = PrivateEngine::start();
+fn of_command(options: Options, only: Option<&str>, rounds: u32) -> Vec<Row> {
+    let engine = PrivateEngine::start_with(options);
     let mut command = fixture::selftest(&engine, &engine.scratch("selftest"));
     command.args(["-o", "json", "--rounds", &rounds.to_string()]);
     command.args(only.iter().flat_map(|only| ["--only", *only]));
@@ -219,10 +234,16 @@ fn table(rows: &[Row]) -> String {
     text
 }
 
-/// The page `docs/contributors/selftest.md`.
-fn page(tables: &str, rounds: u32) -> String {
-    format!(
-        "# Results of the self-test\n\nWritten by `./scripts/selftest --rounds {rounds} --write`; do not edit.\n\n\
+/// The page `docs/contributors/selftest.md` with the tables of this engine. Those of other engines stay.
+fn page(old: &str, engine: &str, tables: &str, rounds: u32) -> String {
+    let sections = old.split("\n## ").skip(1);
+    let mut sections: BTreeMap<&str, &str> = sections
+        .filter_map(|section| section.split_once("\n\n"))
+        .collect();
+    sections.insert(engine, tables);
+    let head = format!(
+        "# Results of the self-test\n\nWritten by `./scripts/selftest --rounds {rounds} --write`, with `--newest` for the newest engine; \
+         do not edit.\n\n\
          The first table counts recoveries on a private engine. `argus selftest` injects the faults of one environment, each \
          with the default restart budget. An environment has recovered if all its services are healthy again, one reaches the other by \
          its name, and no extra object exists. After `{}`, `{}` and `{RESTART}`, its suites must pass too. \
@@ -232,11 +253,13 @@ fn page(tables: &str, rounds: u32) -> String {
          container, the engine does not answer, the disk is full, a fixed port is taken, the image is in no registry, or a foreign container \
          has the name. The table counts the rounds in which `argus preflight` reported the problem, and those in which an action of the \
          controller failed, with preflight and without. The first three problems are those that preflight prevents. An image can only be \
-         pulled to find out if it exists, and only the engine knows the names of foreign containers.\n\n{tables}",
+         pulled to find out if it exists, and only the engine knows the names of foreign containers.\n",
         disk::NAME,
         killed_run::NAME,
         killed_run::NAME
-    )
+    );
+    let section = |(engine, tables): (&&str, &&str)| format!("\n## {engine}\n\n{}\n", tables.trim_end());
+    head + &sections.iter().map(section).collect::<String>()
 }
 
 fn line(row: &Row) -> String {

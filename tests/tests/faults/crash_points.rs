@@ -33,11 +33,11 @@ const POINTS: [&[&str]; 3] = [
     ],
 ];
 
-/// Two services, one after the other.
+/// Two services, one after the other. Leftovers of other tests stay, because their removal is a write.
 fn pair(name: &str, greeting: &str) -> String {
     let health = "{ path: /healthz, port: 8080, interval: 200ms, timeout: 1s, retries: 20, startPeriod: 5s }";
     format!(
-        "version: \"1\"\nproject: {{ name: {name} }}\nservices:\n  db:\n    image: {IMAGE}\n    stopGrace: 1s\n    container: {{ name: {name}-db, healthcheck: {health} }}\n  \
+        "version: \"1\"\nproject: {{ name: {name} }}\nresilience: {{ preflight: {{ cleanOrphans: false }} }}\nservices:\n  db:\n    image: {IMAGE}\n    stopGrace: 1s\n    container: {{ name: {name}-db, healthcheck: {health} }}\n  \
          web:\n    image: {IMAGE}\n    dependsOn: [db]\n    stopGrace: 1s\n    container:\n      name: {name}-web\n      environment: {{ GREETING: {greeting} }}\n      healthcheck: {health}\n"
     )
 }
