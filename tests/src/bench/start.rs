@@ -29,7 +29,8 @@ struct Start {
 #[derive(Default)]
 struct Work {
     cpu: Vec<f64>,
-    bytes: Vec<f64>,
+    written: Vec<f64>,
+    to_disk: Vec<f64>,
     writes: Vec<f64>,
 }
 
@@ -116,7 +117,10 @@ impl Start {
 /// Processor time and written bytes of a process.
 pub(crate) struct OwnWork {
     pub(crate) cpu: f64,
-    pub(crate) bytes: f64,
+    /// Bytes of all write calls, to files and sockets.
+    pub(crate) written: f64,
+    /// Bytes to disk: whole blocks of 4 KiB, with those of folders and inodes.
+    pub(crate) to_disk: f64,
     writes: f64,
 }
 
@@ -130,7 +134,8 @@ impl OwnWork {
         };
         Self {
             cpu: ticks(pid) * 10.0,
-            bytes: of("write_bytes:"),
+            written: of("wchar:"),
+            to_disk: of("write_bytes:"),
             writes: of("syscw:"),
         }
     }
@@ -140,7 +145,8 @@ impl Work {
     fn add(&mut self, before: &OwnWork, after: &OwnWork, count: usize) {
         let count = f64::from(u32::try_from(count).expect("small"));
         self.cpu.push((after.cpu - before.cpu) / count);
-        self.bytes.push((after.bytes - before.bytes) / count);
+        self.written.push((after.written - before.written) / count);
+        self.to_disk.push((after.to_disk - before.to_disk) / count);
         self.writes.push((after.writes - before.writes) / count);
     }
 }
@@ -189,11 +195,13 @@ fn report(count: usize, health: bool, floor: &Start, ours: &Start, work: &Work, 
     let why = format!(
         "it contains {:.0} writes with {:.0} bytes per service: intents, results and evidence in the journal, and status files",
         median(&work.writes),
-        median(&work.bytes)
+        median(&work.written)
     );
     push(figures, cpu.why(why));
-    let what = format!("bytes to disk per service, {count} services");
-    push(figures, Figure::new(what, "bytes", work.bytes.clone()));
+    let what = format!("bytes written per service, to files and sockets, {count} services");
+    push(figures, Figure::new(what, "bytes", work.written.clone()));
+    let what = format!("bytes to disk per service, in blocks of 4 KiB, {count} services");
+    push(figures, Figure::new(what, "bytes", work.to_disk.clone()));
     let what = format!("write calls per service (files and sockets), {count} services");
     push(figures, Figure::new(what, "calls", work.writes.clone()));
 }
