@@ -140,10 +140,42 @@ pub(crate) fn recent_output(container: &Container, health: &HealthStates) -> Vec
     let probed = health.get(&container.id);
     let reported = container.inspect.as_ref().and_then(|info| info.health.as_ref());
     match (probed, reported) {
-        (Some(probed), _) if !probed.recent.is_empty() => probed.recent.clone(),
+        (Some(probed), _) if !probed.recent.is_empty() => without_interrupted(probed.recent.clone()),
         (Some(probed), _) => vec![probed.output.clone()],
-        (None, Some(reported)) if !reported.recent.is_empty() => reported.recent.clone(),
+        (None, Some(reported)) if !reported.recent.is_empty() => without_interrupted(reported.recent.clone()),
         (None, Some(reported)) => vec![reported.output.clone()],
         (None, None) => Vec::new(),
+    }
+}
+
+/// Removes the last results that an earlier one extends by output: on a busy host, a probe can end before its command writes.
+fn without_interrupted(mut recent: Vec<String>) -> Vec<String> {
+    let extends =
+        |last: &str, one: &String| one.strip_prefix(last).is_some_and(|rest| rest.starts_with(": "));
+    while let Some((last, earlier)) = recent.split_last()
+        && earlier.iter().any(|one| extends(last, one))
+    {
+        recent.pop();
+    }
+    recent
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn result_without_output_is_replaced_by_an_equal_one() {
+        let silent = "exec sh: no answer within 1 s";
+        let telling = "exec sh: no answer within 1 s: cannot reach the queue";
+        let left = |results: &[&str]| without_interrupted(results.iter().map(ToString::to_string).collect());
+        assert_eq!(left(&[silent, telling, silent, silent]), [silent, telling]);
+        let other = "exec sh: exit code 1";
+        assert_eq!(
+            left(&[telling, other]),
+            [telling, other],
+            "another failure is news"
+        );
+        assert_eq!(left(&[silent, silent]), [silent, silent]);
     }
 }
