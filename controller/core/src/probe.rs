@@ -148,12 +148,16 @@ pub(crate) fn recent_output(container: &Container, health: &HealthStates) -> Vec
     }
 }
 
-/// Removes the last results that an earlier one extends by output: on a busy host, a probe can end before its command writes.
+/// Removes the last results that are only a timeout, and that an earlier one extends by output: on a busy host, a probe can end before
+/// its command writes.
 fn without_interrupted(mut recent: Vec<String>) -> Vec<String> {
-    let extends =
-        |last: &str, one: &String| one.strip_prefix(last).is_some_and(|rest| rest.starts_with(": "));
+    let extends = |one: &str, last: &str| one.strip_prefix(last).is_some_and(|rest| rest.starts_with(": "));
     while let Some((last, earlier)) = recent.split_last()
-        && earlier.iter().any(|one| extends(last, one))
+        && last
+            .rsplit(": ")
+            .next()
+            .is_some_and(|end| end.starts_with("no answer within "))
+        && earlier.iter().any(|one| extends(one, last))
     {
         recent.pop();
     }
@@ -177,5 +181,7 @@ mod tests {
             "another failure is news"
         );
         assert_eq!(left(&[silent, silent]), [silent, silent]);
+        let refused = ["exec sh: exit code 1: a: b", "exec sh: exit code 1: a"];
+        assert_eq!(left(&refused), refused, "it ended, so its output is complete");
     }
 }

@@ -216,6 +216,32 @@ async fn failed_environment_takes_less_than_1500_tokens() {
     assert!(size(&result) < 6_000, "{}: {result:?}", size(&result));
 }
 
+#[test]
+fn moved_ports_are_listed_and_counted() {
+    let services = ["a", "b", "c", "d", "e", "f", "g"].map(|name| row(name, ServiceState::Ready));
+    let mut status = environment(Phase::Ready, services.to_vec());
+    for mapping in &mut status.port_mappings[1..] {
+        (mapping.reassigned, mapping.original_port) = (true, 80);
+    }
+    let summary = EnvironmentSummary::from_status(&status);
+    let listed = summary
+        .port_mappings
+        .iter()
+        .map(|mapping| mapping.service.as_str());
+    assert_eq!(listed.collect::<Vec<_>>(), ["b", "c", "d", "e", "f"]);
+    assert_eq!(summary.more_port_mappings, 1);
+    let text = summary.format_text();
+    assert!(
+        text.contains("moved: b:8080 wanted 80, has 8081") && text.contains("moved: 1 more"),
+        "{text}"
+    );
+    let short = json!(summary.shorten());
+    assert!(
+        short["portMappings"].is_null() && short["morePortMappings"].is_null(),
+        "{short}"
+    );
+}
+
 #[tokio::test]
 async fn next_steps_are_valid_calls() {
     for phase in Phase::ALL {

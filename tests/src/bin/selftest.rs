@@ -158,7 +158,8 @@ fn main() -> ExitCode {
     println!("{tables}");
     if only.is_none() && std::env::args().any(|argument| argument == "--write") {
         let old = std::fs::read_to_string(PAGE).unwrap_or_default();
-        let page = page(&old, &format!("Docker {version}"), &tables, rounds);
+        let tables = format!("{rounds} rounds of each fault.\n\n{tables}");
+        let page = page(&old, &format!("Docker {version}"), &tables);
         std::fs::write(PAGE, page).expect("the page is writable");
     }
     let recovered: usize = rows.iter().map(|row| row.times.len()).sum();
@@ -235,14 +236,14 @@ fn table(rows: &[Row]) -> String {
 }
 
 /// The page `docs/contributors/selftest.md` with the tables of this engine. Those of other engines stay.
-fn page(old: &str, engine: &str, tables: &str, rounds: u32) -> String {
+fn page(old: &str, engine: &str, tables: &str) -> String {
     let sections = old.split("\n## ").skip(1);
     let mut sections: BTreeMap<&str, &str> = sections
         .filter_map(|section| section.split_once("\n\n"))
         .collect();
     sections.insert(engine, tables);
     let head = format!(
-        "# Results of the self-test\n\nWritten by `./scripts/selftest --rounds {rounds} --write`, with `--newest` for the newest engine; \
+        "# Results of the self-test\n\nWritten by `./scripts/selftest --write`, with `--newest` for the newest engine; \
          do not edit.\n\n\
          The first table counts recoveries on a private engine. `argus selftest` injects the faults of one environment, each \
          with the default restart budget. An environment has recovered if all its services are healthy again, one reaches the other by \

@@ -1,8 +1,6 @@
 //! Recovery commands of users and agents on a running controller.
 #![allow(clippy::expect_used, reason = "a failed step ends the test with a message")]
 
-use std::time::Duration;
-
 use argus_tests::fixture::{LIMIT, container_runs, engine, page, proxied, running, singles, text};
 use argus_tests::proxy::Fault;
 use argus_tests::{Controller, RunOptions};
@@ -67,16 +65,21 @@ fn held_environment_stays_until_resumed() {
 
     // A hold lets the running action end, and no other follows.
     proxy.reset_counts();
-    proxy.inject("POST /containers/create", Fault::Delay(Duration::from_secs(5)), 1);
+    proxy.inject("POST /containers/create", Fault::Hang, 1);
     engine.docker_ok(&["rm", "-f", "held-app"]);
     argus.wait_until(LIMIT, "its create runs", || {
         proxy.counts().get("POST /containers/create").map(drop)
     });
     output(&argus, &["hold", "held"]);
-    let state = || Some(text(&engine.inspect("held-app")?["State"]["Status"]));
-    argus.wait_until(LIMIT, "it is created", || state().map(drop));
-    argus.sync();
-    assert_eq!(state().as_deref(), Some("created"), "no start follows");
+    proxy.heal();
+    argus.wait_status("held", LIMIT, "holds the created container", |now| {
+        let app = Controller::service(now, "app");
+        app["containerId"].is_string() && app["waitingOn"]["reason"] == "Held"
+    });
+    let state = engine.inspect("held-app").expect("it is created")["State"]["Status"].clone();
+    assert_eq!(state, "created");
+    let starts = proxy.counts().get("POST /containers/*/start").copied();
+    assert_eq!(starts, None, "no start follows");
     output(&argus, &["resume", "held"]);
     argus.wait_ready("held", LIMIT);
     let again = argus.cli(&["resume", "held"]);
@@ -310,7 +313,7 @@ services:
     container:
       name: unready-app
       volumes: ["state:/s:ro"]
-      healthcheck: { type: exec, command: ["test", "!", "-f", "/tmp/bad"], interval: 10m, timeout: 5s, retries: 1, startPeriod: 5s }
+      healthcheck: { type: exec, command: ["touch", "/tmp/probed"], interval: 10m, timeout: 5s, retries: 20, startPeriod: 5s }
 argus: { restart: { delay: 1s, maxRestarts: 1 } }
 "#;
     argus.write_spec("e2e.yaml", spec);
@@ -338,9 +341,12 @@ argus: { restart: { delay: 1s, maxRestarts: 1 } }
     argus.wait_ready("unready", LIMIT);
 
     // The interval of its probe is longer than this test: the restart of its dependency causes the next probe.
-    engine.docker_ok(&["exec", "unready-app", "touch", "/tmp/bad"]);
+    let before = container_runs(engine, "unready")["unready-app"].clone();
+    engine.docker_ok(&["exec", "unready-app", "rm", "/tmp/probed"]);
     engine.docker_ok(&["kill", "unready-db"]);
-    argus.wait_status("unready", LIMIT, "probes app again", |now| {
-        Controller::service(now, "app")["health"] == "Unhealthy"
+    argus.wait_until(LIMIT, "app is probed again", || {
+        let found = engine.docker(&["exec", "unready-app", "test", "-f", "/tmp/probed"]);
+        found.status.success().then_some(())
     });
+    assert_eq!(container_runs(engine, "unready")["unready-app"], before);
 }

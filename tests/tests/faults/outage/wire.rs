@@ -241,7 +241,7 @@ fn list_of_a_wrong_type_is_shown_and_listed_again() {
     assert_eq!(items.len(), 1, "{events:#}");
     assert_eq!(items[0]["text"], "[{\"Id\":[\"odd\"]}]", "{events:#}");
     assert_eq!(items[0]["version"], version, "{events:#}");
-    assert_eq!(argus.status("oddlist")["phase"], "Ready");
+    argus.wait_ready("oddlist", LIMIT);
     assert_eq!(container_runs(engine, "oddlist"), before);
     assert_eq!(proxy.writes_but_the_lease(), []);
 }
