@@ -171,13 +171,13 @@ mod tests {
     #[test]
     fn result_without_output_is_replaced_by_an_equal_one() {
         let silent = "exec sh: no answer within 1 s";
-        let telling = "exec sh: no answer within 1 s: cannot reach the queue";
+        let complete = "exec sh: no answer within 1 s: cannot reach the queue";
         let left = |results: &[&str]| without_interrupted(results.iter().map(ToString::to_string).collect());
-        assert_eq!(left(&[silent, telling, silent, silent]), [silent, telling]);
+        assert_eq!(left(&[silent, complete, silent, silent]), [silent, complete]);
         let other = "exec sh: exit code 1";
         assert_eq!(
-            left(&[telling, other]),
-            [telling, other],
+            left(&[complete, other]),
+            [complete, other],
             "another failure is news"
         );
         assert_eq!(left(&[silent, silent]), [silent, silent]);
