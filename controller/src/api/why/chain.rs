@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use argus_core::failed_run::{self, REPORTED_LINES};
+use argus_core::failed_run::{self, FailureKind, REPORTED_LINES};
 use argus_crds::diff::SeenBefore;
 use argus_crds::error::{Call, Code, Remedy, StructuredError};
 use argus_crds::status::{EnvironmentStatus, Health, ServiceStatus, WaitingOn};
@@ -16,6 +16,9 @@ use crate::render::run_summary;
 use crate::render::run_summary::RunSummary;
 use crate::render::status_text;
 use crate::render::status_text::is_good;
+
+/// Maximum number of groups of earlier runs. The status file contains each run.
+const MAX_GROUPS: usize = 5;
 
 /// A link of a chain.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
@@ -48,13 +51,64 @@ pub(crate) struct ChainLink {
     /// End of the run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) ending: Option<RunSummary>,
-    /// Ends of earlier runs, newest first.
+    /// Earlier failed runs, newest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) before: Vec<RunSummary>,
+    pub(crate) before: Vec<EarlierRuns>,
+    /// Number of older failed runs that `before` does not contain.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub(crate) more_before: usize,
     /// Calls behind the error, on request.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(skip)]
     pub(crate) debug: Vec<Call>,
+}
+
+/// Consecutive failed runs with the same end. `argus evidence` has the details of each.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct EarlierRuns {
+    /// Number of runs.
+    pub(crate) count: usize,
+    /// Number of the oldest of them.
+    pub(crate) first: u64,
+    /// Number of the newest of them.
+    pub(crate) last: u64,
+    /// Kind of failure.
+    #[schemars(with = "Option<String>")]
+    pub(crate) kind: Option<FailureKind>,
+    /// Exit code; null if the container still ran.
+    pub(crate) exit_code: Option<i64>,
+    /// End in words, with the run time of a single run.
+    pub(crate) end: String,
+}
+
+impl EarlierRuns {
+    /// Groups runs, newest first. Returns the number of runs that are in none of the groups, too.
+    fn group(runs: &[RunSummary]) -> (Vec<Self>, usize) {
+        let same = runs.chunk_by(|one, other| one.format_cause() == other.format_cause());
+        let group = |same: &[RunSummary]| {
+            let (newest, oldest) = (same.first()?, same.last()?);
+            Some(Self {
+                count: same.len(),
+                first: oldest.run,
+                last: newest.run,
+                kind: newest.kind,
+                exit_code: newest.exit_code,
+                end: match same {
+                    [one] => one.format_end(),
+                    _ => newest.format_cause(),
+                },
+            })
+        };
+        let mut groups: Vec<Self> = same.filter_map(group).collect();
+        let rest = groups.split_off(groups.len().min(MAX_GROUPS));
+        (groups, rest.iter().map(|group| group.count).sum())
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 /// Kinds of links, in their order in a chain.
@@ -249,10 +303,12 @@ fn add_failure(state: &StateDir, status: &EnvironmentStatus, row: &ServiceStatus
         what.push_str("; ");
         what.push_str(&more);
     }
+    let (before, more_before) = EarlierRuns::group(&endings);
     chain.links.push(ChainLink {
         at: last.ended_at.clone(),
         ending: Some(last.clone()),
-        before: endings,
+        before,
+        more_before,
         ..create_link(Kind::Run, Some(row), what)
     });
     chain
@@ -304,5 +360,35 @@ fn format_last_lines(stream: &str, lines: &[String]) -> Option<String> {
         [] => None,
         [line] => Some(format!("last line on {stream}: {line}")),
         lines => Some(format!("last lines on {stream}:\n{}", lines.join("\n"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn earlier_runs_with_the_same_end_are_grouped() {
+        let runs = |codes: &[i64]| {
+            let of = |(run, code): (u64, &i64)| RunSummary {
+                run,
+                exit_code: Some(*code),
+                ..RunSummary::default()
+            };
+            let mut runs: Vec<_> = (1..).zip(codes).map(of).collect();
+            runs.reverse();
+            let (groups, more) = EarlierRuns::group(&runs);
+            let text = |group: EarlierRuns| format!("{}-{} {}", group.first, group.last, group.end);
+            (groups.into_iter().map(text).collect::<Vec<_>>(), more)
+        };
+        assert_eq!(
+            runs(&[1, 3, 3]),
+            (
+                vec!["2-3 exit code 3".to_owned(), "1-1 exit code 1".to_owned()],
+                0
+            )
+        );
+        let (groups, more) = runs(&[1, 1, 2, 1, 2, 1, 2]);
+        assert_eq!((groups.len(), more), (5, 2));
     }
 }

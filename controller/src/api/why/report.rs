@@ -8,16 +8,13 @@ use argus_reconciler::state_dir::StateDir;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::chain::{Chain, ChainLink, Kind};
+use super::chain::{Chain, ChainLink, EarlierRuns, Kind};
 use crate::api::evidence_store;
 use crate::api::repairs::format_seen;
 use crate::process::exit::Failure;
 use crate::render::output;
 use crate::render::run_summary::RunSummary;
 use crate::render::status_text::{format_hold, format_warnings, is_good};
-
-/// Maximum number of earlier runs in the text. The status file contains all of them.
-pub(crate) const MAX_EARLIER_RUNS: usize = 5;
 
 /// Prefix of the first line of a link, and of its further lines.
 pub(crate) const LINE_PREFIXES: [&str; 9] = ["<-", "|", "|", "|", "|", "|", "|", "|", "|"];
@@ -188,18 +185,12 @@ pub(crate) fn write_chain(text: &mut String, env: &str, chain: &Chain, explained
         for (line, lead) in format_link(link).lines().zip(LINE_PREFIXES) {
             let _ = writeln!(text, "  {lead} {line}");
         }
-        let (first, rest) = link.before.split_at(link.before.len().min(MAX_EARLIER_RUNS));
-        for same in first.chunk_by(|one, other| one.format_cause() == other.format_cause()) {
-            if let (Some(newest), Some(oldest)) = (same.first(), same.last()) {
-                let _ = writeln!(text, "     {}", format_earlier_runs(newest, oldest, same.len()));
-            }
+        for earlier in &link.before {
+            let _ = writeln!(text, "     {}", format_earlier_runs(earlier));
         }
-        if !rest.is_empty() {
-            let _ = writeln!(
-                text,
-                "     and {} earlier",
-                output::format_count(rest.len(), "run")
-            );
+        if link.more_before > 0 {
+            let more = output::format_count(link.more_before, "run");
+            let _ = writeln!(text, "     and {more} earlier");
         }
     }
     for hint in list_hints(env, chain) {
@@ -208,14 +199,17 @@ pub(crate) fn write_chain(text: &mut String, env: &str, chain: &Chain, explained
 }
 
 /// One line for consecutive runs with the same end.
-fn format_earlier_runs(newest: &RunSummary, oldest: &RunSummary, count: usize) -> String {
-    let cause = newest.format_cause();
+fn format_earlier_runs(
+    EarlierRuns {
+        count,
+        first,
+        last,
+        end,
+    }: &EarlierRuns,
+) -> String {
     match count {
-        1 => format!("earlier run {}: {}", newest.run, newest.format_end()),
-        _ => format!(
-            "earlier runs {} to {}: {cause} ({count} times)",
-            oldest.run, newest.run
-        ),
+        1 => format!("earlier run {last}: {end}"),
+        _ => format!("earlier runs {first} to {last}: {end} ({count} times)"),
     }
 }
 

@@ -188,6 +188,10 @@ fn assert_never_first(error: &Value) {
     assert!(!NEVER_FIRST.contains(&first.as_str()), "{error:#}");
 }
 
+fn first_error(status: &Value) -> String {
+    text(&status["errors"][0]["code"])
+}
+
 fn first_remedy(status: &Value) -> Value {
     status["errors"][0]["remedies"][0].clone()
 }
@@ -239,6 +243,24 @@ impl Group {
         });
         agent::print_table(&answers);
         answers
+    }
+
+    /// Waits until an environment has spent its restarts, and asserts the size of the answer about all its runs.
+    fn assert_earlier_runs_are_short(&self, name: &str) {
+        let one = self.all.iter().find(|one| one.name == name).expect("its name");
+        let is_spent = || first_error(&self.argus.status(name)) == "CONTAINER_RESTART_EXHAUSTED";
+        wait::poll(LIMIT, || is_spent().then_some(())).expect("its restarts are spent");
+        agent::print_table(&[agent::Answer::of(one, &self.argus)]);
+        let answer = agent::why(&self.argus, name);
+        let chains = answer["structuredContent"]["chains"]
+            .as_array()
+            .into_iter()
+            .flatten();
+        let mut links = chains.flat_map(|chain| chain["links"].as_array().into_iter().flatten());
+        let before = links.find_map(|link| link["before"].as_array());
+        let ends = before.unwrap_or_else(|| panic!("earlier runs: {answer:#}"));
+        assert_eq!(ends.len(), 1, "the same end: {ends:?}");
+        assert_eq!(ends[0]["count"], 3, "all earlier runs: {ends:?}");
     }
 
     /// Holds an environment as another person, after its container was removed.

@@ -218,4 +218,5 @@ fn first_remedies_repair_broken_health_checks() {
     );
     let answers = group.assert_first_remedies();
     drop(group.repair(answers));
+    group.assert_earlier_runs_are_short("broken-hidden");
 }
