@@ -55,8 +55,7 @@ pub(crate) fn run(engine: &PrivateEngine, rounds: usize, figures: &mut Vec<Figur
     for (count, [cpu, written, to_disk]) in work {
         let what = format!("own processor time of Argus per service, {count} containers in all");
         push(figures, Figure::new(what, "ms", cpu).goal(("≤ 8 ms", 8.0)));
-        let what =
-            format!("bytes written for {STEP} services, to files and sockets, {count} containers in all");
+        let what = format!("bytes of `write` calls for {STEP} services, {count} containers in all");
         push(figures, Figure::new(what, "MB", written));
         let what =
             format!("bytes to disk for {STEP} services, in blocks of 4 KiB, {count} containers in all");

@@ -117,7 +117,7 @@ impl Start {
 /// Processor time and written bytes of a process.
 pub(crate) struct OwnWork {
     pub(crate) cpu: f64,
-    /// Bytes of all write calls, to files and sockets.
+    /// Bytes of `write` calls, to files and pipes, and to a part of the sockets.
     pub(crate) written: f64,
     /// Bytes to disk: whole blocks of 4 KiB, with those of folders and inodes.
     pub(crate) to_disk: f64,
@@ -198,11 +198,11 @@ fn report(count: usize, health: bool, floor: &Start, ours: &Start, work: &Work, 
         median(&work.written)
     );
     push(figures, cpu.why(why));
-    let what = format!("bytes written per service, to files and sockets, {count} services");
+    let what = format!("bytes of `write` calls per service, {count} services");
     push(figures, Figure::new(what, "bytes", work.written.clone()));
     let what = format!("bytes to disk per service, in blocks of 4 KiB, {count} services");
     push(figures, Figure::new(what, "bytes", work.to_disk.clone()));
-    let what = format!("write calls per service (files and sockets), {count} services");
+    let what = format!("`write` calls per service, {count} services");
     push(figures, Figure::new(what, "calls", work.writes.clone()));
 }
 
