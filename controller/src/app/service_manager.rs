@@ -81,3 +81,13 @@ fn notify(state: &[NotifyState<'_>]) {
         tracing::debug!(%error, "cannot notify the service manager");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn heartbeats_have_their_interval_without_a_service_manager() {
+        assert_eq!(heartbeat_interval(), Duration::from_secs(5));
+    }
+}

@@ -367,7 +367,14 @@ fn udp_tcp_and_ranges_are_published_as_written() {
     assert_eq!(found, BTreeSet::from(wanted), "{status:#}");
     let bindings =
         engine.inspect("kinds-s0").expect("the container runs")["HostConfig"]["PortBindings"].clone();
-    assert_eq!(bindings["5353/udp"][0]["HostPort"], "18285", "{bindings:#}");
+    for (port, published) in [
+        ("5353/udp", "18285"),
+        ("7001/tcp", "18286"),
+        ("7002/tcp", "18287"),
+        ("7003/tcp", "18288"),
+    ] {
+        assert_eq!(bindings[port][0]["HostPort"], published, "{bindings:#}");
+    }
     assert_eq!(page(engine, 18285).as_deref(), Some("hello"));
 }
 
@@ -423,14 +430,18 @@ fn addresses_and_protocols_of_a_port_move_together() {
     assert_eq!(status["portMappings"][0]["host"], "::1", "{status:#}");
     let bindings =
         engine.inspect("both-s0").expect("the container runs")["HostConfig"]["PortBindings"].clone();
-    let published = |index: usize| {
-        let one = &bindings["8080/tcp"][index];
+    let published = |port: &str, index: usize| {
+        let one = &bindings[port][index];
         (one["HostIp"].clone(), one["HostPort"].clone())
     };
-    let number = Value::from(moved[0].1.to_string());
+    let at = |address: &str| (Value::from(address), Value::from(moved[0].1.to_string()));
     assert_eq!(
-        [published(0), published(1)],
-        [("::1".into(), number.clone()), ("127.0.0.1".into(), number)]
+        [
+            published("8080/tcp", 0),
+            published("8080/tcp", 1),
+            published("8080/udp", 0)
+        ],
+        [at("::1"), at("127.0.0.1"), at("127.0.0.1")]
     );
     assert_eq!(page(engine, moved[0].1).as_deref(), Some("hello"), "{status:#}");
     drop(holder);

@@ -62,7 +62,7 @@ fn evidence_describes_the_run_and_survives_a_retry() {
         assert_eq!(&run[name], expected, "{name} in {run:#}");
     }
     assert!(
-        stored["durationMs"].is_u64() && stored["startedAt"].is_string(),
+        stored["durationMs"].as_u64() >= Some(7_000) && stored["startedAt"].is_string(),
         "{stored:#}"
     );
     assert!(stored["memoryPeak"].as_u64() > Some(0), "{stored:#}");
