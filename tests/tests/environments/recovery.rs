@@ -301,7 +301,7 @@ project: { name: unready }
 services:
   db:
     image: busybox:local
-    command: ["sh", "-c", "touch /s/up; sleep 4; rm /s/up; sleep 25; touch /s/up; exec sleep 100000"]
+    command: ["sh", "-c", "touch /s/up; [ -f /s/once ] || { touch /s/once; sleep 4; rm /s/up; sleep 25; touch /s/up; }; exec sleep 100000"]
     container:
       name: unready-db
       volumes: ["state:/s"]

@@ -30,8 +30,8 @@ fn count_processes(case: &Case, part: &str) -> usize {
 #[test]
 fn failed_command_probes_show_their_cause() {
     // Its first output does not fit, and its children outlive their shell.
-    let script = "i=0; while [ $i -lt 400 ]; do echo step $i of the check; i=$((i+1)); done; echo cannot reach the queue; \
-                  sleep 7531 & sleep 7532";
+    let script =
+        "seq 0 399 | sed 's/.*/step & of the check/; $a cannot reach the queue'; sleep 7531 & sleep 7532";
     let case = Case::start("cmdprobe", LONG, &probed("cmdprobe", script));
     let output = case.wait("reports its command", |bad| {
         bad["lastError"]["code"] == "HEALTH_CHECK_TIMEOUT"
