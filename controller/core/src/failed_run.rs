@@ -219,15 +219,17 @@ impl FailedRun {
         }
     }
 
+    /// Last result of the probe, see [`probe::last_result`](crate::probe::last_result).
+    pub fn last_probe_output(&self) -> Option<&String> {
+        crate::probe::last_result(&self.probe_output)
+    }
+
     /// Returns whether the image does not have the program of the health check, so that no restart can help: each recorded output
     /// says only that.
     pub fn has_missing_probe(&self) -> bool {
-        self.cause == FailureCause::Unhealthy
-            && !self.probe_output.is_empty()
-            && self
-                .probe_output
-                .iter()
-                .all(|output| probe_program::is_missing(output))
+        let is_missing = |output: &String| probe_program::is_missing(output);
+        let results = &self.probe_output;
+        self.cause == FailureCause::Unhealthy && !results.is_empty() && results.iter().all(is_missing)
     }
 }
 

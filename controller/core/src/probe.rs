@@ -11,6 +11,9 @@ use crate::ident::ContainerId;
 use crate::observed::{Container, EngineHealthStatus, InspectInfo, Outage};
 use crate::time::Timestamp;
 
+/// Start of the result of a probe whose time is over.
+pub const NO_ANSWER: &str = "no answer within ";
+
 /// Probe results by container; a container without an entry has not been probed.
 pub type HealthStates = BTreeMap<ContainerId, ProbedHealth>;
 
@@ -49,6 +52,13 @@ pub struct ProbedHealth {
     /// Settings of the probe; a result with other settings does not count. `None` where they are unknown.
     #[serde(skip)]
     pub probe: Option<Arc<Probe>>,
+}
+
+impl ProbedHealth {
+    /// Output of the last probe that could write it.
+    pub(crate) fn last_output(&self) -> &String {
+        last_result(&self.recent).unwrap_or(&self.output)
+    }
 }
 
 /// Status that the probes determined.
@@ -140,48 +150,51 @@ pub(crate) fn recent_output(container: &Container, health: &HealthStates) -> Vec
     let probed = health.get(&container.id);
     let reported = container.inspect.as_ref().and_then(|info| info.health.as_ref());
     match (probed, reported) {
-        (Some(probed), _) if !probed.recent.is_empty() => without_interrupted(probed.recent.clone()),
+        (Some(probed), _) if !probed.recent.is_empty() => probed.recent.clone(),
         (Some(probed), _) => vec![probed.output.clone()],
-        (None, Some(reported)) if !reported.recent.is_empty() => without_interrupted(reported.recent.clone()),
+        (None, Some(reported)) if !reported.recent.is_empty() => reported.recent.clone(),
         (None, Some(reported)) => vec![reported.output.clone()],
         (None, None) => Vec::new(),
     }
 }
 
-/// Removes the last results that are only a timeout, and that an earlier one extends by output: on a busy host, a probe can end before
-/// its command writes.
-fn without_interrupted(mut recent: Vec<String>) -> Vec<String> {
-    let extends = |one: &str, last: &str| one.strip_prefix(last).is_some_and(|rest| rest.starts_with(": "));
-    while let Some((last, earlier)) = recent.split_last()
-        && last
-            .rsplit(": ")
-            .next()
-            .is_some_and(|end| end.starts_with("no answer within "))
-        && earlier.iter().any(|one| extends(one, last))
-    {
-        recent.pop();
-    }
-    recent
+/// Returns the last result. On a busy host, a timeout can end a command before it writes: then, an earlier result with the same timeout
+/// and output is returned instead.
+pub fn last_result(results: &[String]) -> Option<&String> {
+    let (last, earlier) = results.split_last()?;
+    let end = last.rsplit(": ").next();
+    // The engine reports a timeout of its own health check in other words.
+    let is_timeout = end
+        .is_some_and(|end| end.starts_with(NO_ANSWER) || end.starts_with("Health check exceeded timeout ("));
+    let extends = |one: &&String| {
+        one.strip_prefix(last.as_str())
+            .is_some_and(|more| more.starts_with(": "))
+    };
+    earlier
+        .iter()
+        .rev()
+        .find(extends)
+        .filter(|_| is_timeout)
+        .or(Some(last))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-
     #[test]
-    fn result_without_output_is_replaced_by_an_equal_one() {
+    fn timeout_without_output_is_replaced_by_one_with_output() {
         let silent = "exec sh: no answer within 1 s";
-        let complete = "exec sh: no answer within 1 s: cannot reach the queue";
-        let left = |results: &[&str]| without_interrupted(results.iter().map(ToString::to_string).collect());
-        assert_eq!(left(&[silent, complete, silent, silent]), [silent, complete]);
-        let other = "exec sh: exit code 1";
-        assert_eq!(
-            left(&[complete, other]),
-            [complete, other],
-            "another failure is news"
-        );
-        assert_eq!(left(&[silent, silent]), [silent, silent]);
-        let refused = ["exec sh: exit code 1: a: b", "exec sh: exit code 1: a"];
-        assert_eq!(left(&refused), refused, "it ended, so its output is complete");
+        let complete = "exec sh: no answer within 1 s: no queue";
+        let of_engine = "HEALTHCHECK of the image: exit code -1: Health check exceeded timeout (1s)";
+        let with_output = of_engine.to_owned() + ": no queue";
+        let ended = "exec sh: exit code 1: a";
+        for (results, last) in [
+            ([silent, complete, silent], complete),
+            ([silent, complete, ended], ended),
+            ([silent; 3], silent),
+            (["exec sh: exit code 1: a: b", silent, ended], ended),
+            ([of_engine, &with_output, of_engine], &with_output),
+        ] {
+            assert_eq!(super::last_result(&results.map(str::to_owned)).unwrap(), last);
+        }
     }
 }

@@ -191,7 +191,7 @@ impl EditContext<'_> {
     fn is_hidden_crash(&self, failed_run: &FailedRun) -> bool {
         let evidence = failed_run.evidence.as_ref();
         let listening = evidence.and_then(|evidence| evidence.listening.as_ref());
-        let last = failed_run.probe_output.last();
+        let last = failed_run.last_probe_output();
         // A process that loads its program again keeps its socket without it.
         let is_reloaded = evidence.is_some_and(|found| {
             let streams = [&found.stderr, &found.stdout].map(|lines| headline::after_success(lines));

@@ -79,7 +79,7 @@ impl RepairMemory {
 fn signature(service: &str, failed_run: &FailedRun) -> Option<String> {
     let kind = failed_run::kind(failed_run);
     let line = match kind {
-        FailureKind::Unhealthy => failed_run.probe_output.last(),
+        FailureKind::Unhealthy => failed_run.last_probe_output(),
         _ => failed_run.evidence.as_ref().and_then(remedy::cause_line),
     };
     let line = failed_run::normalised(line?);

@@ -61,8 +61,7 @@ const EMULATORS: &str = "localstack localstack-pro minio dynamodb-local moto ela
 pub(super) fn known_cure(case: &Case<'_>) -> Option<SpecEdit> {
     let in_check = case
         .run
-        .probe_output
-        .last()
+        .last_probe_output()
         .into_iter()
         .flat_map(|output| output.lines());
     // Such a program continues after a line without an error.

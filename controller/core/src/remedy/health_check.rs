@@ -187,7 +187,7 @@ impl EditContext<'_> {
     /// Longer start of a service that answers, but is not ready yet.
     fn not_ready(&self, failed_run: &FailedRun) -> Option<SpecEdit> {
         let ran = failed_run.run_duration();
-        let is_meant = probe::is_status(failed_run.probe_output.last()?, "503") && ran < MAX_SILENCE;
+        let is_meant = probe::is_status(failed_run.last_probe_output()?, "503") && ran < MAX_SILENCE;
         let reason = format!(
             "it answers with status 503 after {} s, so it is not ready yet",
             seconds(ran)
@@ -198,7 +198,7 @@ impl EditContext<'_> {
 
     /// Health check of a port whose process does not speak HTTP.
     fn other_protocol(&self, evidence: &Evidence, failed_run: &FailedRun, port: u16) -> Option<SpecEdit> {
-        let last = failed_run.probe_output.last()?;
+        let last = failed_run.last_probe_output()?;
         let is_other = contains(
             last,
             &[
@@ -224,7 +224,7 @@ impl EditContext<'_> {
         let ProbeHandler::Http { path, port, options } = &self.service.probe.as_ref()?.kind else {
             return None;
         };
-        let last = failed_run.probe_output.last()?;
+        let last = failed_run.last_probe_output()?;
         if let Some(status) = probe::http_status(last).filter(|status| status.starts_with(['2', '3'])) {
             let reason =
                 format!("`{path}` answers with status {status}, which the health check does not expect");
@@ -358,7 +358,7 @@ fn reports_start(evidence: &Evidence) -> bool {
 }
 
 fn is_refused(failed_run: &FailedRun) -> bool {
-    let last = failed_run.probe_output.last();
+    let last = failed_run.last_probe_output();
     last.is_some_and(|output| output.ends_with(": connection refused"))
 }
 

@@ -163,7 +163,7 @@ impl EditContext<'_> {
 /// Limit of processes and threads.
 pub(super) fn pids(case: &Case<'_>) -> Option<SpecEdit> {
     let in_check = || {
-        let last = case.run.probe_output.last()?;
+        let last = case.run.last_probe_output()?;
         last.lines().find(|line| contains(line, &NO_PROCESS))
     };
     let line = case.line_with(&NO_PROCESS).or_else(in_check)?;

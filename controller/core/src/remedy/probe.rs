@@ -13,6 +13,7 @@ use crate::desired::{HttpOptions, ProbeHandler};
 use crate::failed_run::FailedRun;
 use crate::failed_run::probe_program::missing_programs;
 use crate::ident::Protocol;
+use crate::probe::NO_ANSWER;
 use crate::secrets::is_secret;
 
 /// Result of a probe with TLS on a plain port, in lower case.
@@ -167,7 +168,7 @@ pub(super) fn tls(context: &EditContext<'_>, run: &FailedRun) -> Option<SpecEdit
     let ProbeHandler::Http { options, port, .. } = &context.service.probe.as_ref()?.kind else {
         return None;
     };
-    let output = run.probe_output.last()?;
+    let output = run.last_probe_output()?;
     if options.scheme == ProbeScheme::Https {
         let reason = "its port does not speak TLS".to_owned();
         let is_reported = contains(output, &[NO_TLS]);
@@ -214,7 +215,7 @@ pub(super) fn credentials(context: &EditContext<'_>, run: &FailedRun) -> Option<
     let ProbeHandler::Http { path, options, .. } = &context.service.probe.as_ref()?.kind else {
         return None;
     };
-    let last = run.probe_output.last()?;
+    let last = run.last_probe_output()?;
     let status = ["401", "403"]
         .into_iter()
         .find(|status| is_status(last, status))
@@ -257,7 +258,7 @@ pub(super) fn accepting(
 
 /// Log probe of a service whose output has none, or too few, of its lines.
 pub(super) fn unmatched_log(context: &EditContext<'_>, run: &FailedRun, times: u32) -> Option<SpecEdit> {
-    let last = run.probe_output.last()?;
+    let last = run.last_probe_output()?;
     let (_, result) = last.rsplit_once(": ")?;
     let found = result.split(' ').next()?.parse::<u32>().ok()?;
     let edit = if found == 0 {
@@ -299,7 +300,7 @@ pub(super) fn allowed_hosts(context: &EditContext<'_>, run: &FailedRun) -> Optio
     parts! {
         REPORTS: "invalid http_host header" "invalid host header" "blocked host" "disallowed host";
     }
-    let last = run.probe_output.last()?;
+    let last = run.last_probe_output()?;
     ["400", "403"]
         .into_iter()
         .find(|status| is_status(last, status))?;
@@ -358,9 +359,8 @@ pub(super) fn is_server_error(output: &str) -> bool {
 pub(super) fn late(context: &EditContext<'_>, run: &FailedRun) -> Option<SpecEdit> {
     const SECOND: u64 = 1_000;
     // Another result is not about the time.
-    run.probe_output
-        .last()
-        .filter(|output| contains(output, &["no answer within"]))?;
+    run.last_probe_output()
+        .filter(|output| contains(output, &[NO_ANSWER]))?;
     let timeout = context.service.probe.as_ref()?.timeout;
     let limit = timeout.as_secs_f32();
     let (needed, reason) = match run.late_answer {

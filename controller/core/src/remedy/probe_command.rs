@@ -59,7 +59,7 @@ impl<'a> Check<'a> {
         (!case.context.was_healthy()).then_some(Self {
             context: case.context,
             command,
-            output: case.run.probe_output.last()?,
+            output: case.run.last_probe_output()?,
         })
     }
 
@@ -223,7 +223,7 @@ pub(super) fn of_image(case: &Case<'_>) -> Option<SpecEdit> {
     let service = case.context.service;
     let probe = service.probe.as_ref();
     let is_of_image = probe.is_none_or(|probe| probe.kind == ProbeHandler::Docker);
-    let output = case.run.probe_output.last().filter(|_| is_of_image)?;
+    let output = case.run.last_probe_output().filter(|_| is_of_image)?;
     let listening = case.run.evidence.as_ref()?.listening.as_deref()?;
     let open: BTreeSet<u16> = listening.iter().map(SocketAddr::port).collect();
     if open.is_empty() || !contains(output, UNREACHED) || case.context.was_healthy() {

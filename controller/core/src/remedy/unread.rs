@@ -129,7 +129,7 @@ pub(super) fn default_configuration(case: &Case<'_>) -> Option<SpecEdit> {
 
 /// The same for the service itself, which answers with an error of the request.
 pub(super) fn unread_mount(case: &Case<'_>) -> Option<SpecEdit> {
-    let last = case.run.probe_output.last()?;
+    let last = case.run.last_probe_output()?;
     let is_meant = ["403", "404"].iter().any(|status| is_status(last, status));
     unread_file_of(case, case.context.service).filter(|_| is_meant && !case.context.was_healthy())
 }

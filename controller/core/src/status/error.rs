@@ -300,7 +300,7 @@ fn lease_error(input: &StatusInput<'_>, holder: &LeaseHolder) -> StructuredError
 
 fn probe_error(input: &StatusInput<'_>, error_scope: &ErrorScope<'_>) -> StructuredError {
     let health = error_scope.container.and_then(|id| input.health.get(id));
-    let output = health.map(|health| health.output.as_str()).unwrap_or_default();
+    let output = health.map_or("", |health| health.last_output());
     let output = FailureContext::of(input, error_scope).redacted(output);
     let output_line = one_line(&output);
     let message = if output_line.is_empty() {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use argus_backend::Backend;
 use argus_core::desired::ProbeHandler;
 use argus_core::ident::ContainerId;
+use argus_core::probe::NO_ANSWER;
 use argus_crds::ProbeScheme;
 
 use super::probe_history::ProbeResult;
@@ -117,7 +118,7 @@ async fn run_command<B: Backend>(
 
 /// Describes a probe without a result in time, with what it wrote.
 fn describe_timeout(timeout: Duration, output: &str) -> String {
-    let limit = format!("no answer within {} s", timeout.as_secs_f32());
+    let limit = format!("{NO_ANSWER}{} s", timeout.as_secs_f32());
     match output.trim() {
         "" => limit,
         output => format!("{limit}: {output}"),

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
+use argus_core::probe;
 use argus_reconciler::state_dir::StateDir;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -232,7 +233,7 @@ fn format_facts(report: &EvidenceReport) -> String {
             .unwrap_or_default(),
     );
     field("Taken", &run.taken_at);
-    let probe = probe_output.last().map(|output| shorten(output.trim_end()));
+    let probe = probe::last_result(probe_output).map(|output| shorten(output.trim_end()));
     field("Probe", &probe.unwrap_or_default());
     for (question, answer) in network_diagnostics {
         field("Port check", &format!("{question}: {answer}"));

@@ -23,7 +23,7 @@ pub(super) fn of_run(service: Option<&Service>, failed_run: &FailedRun) -> Vec<C
     let probe = service.and_then(|service| service.probe.as_ref());
     let failed_probe = probe.filter(|_| !failed_run.probe_output.is_empty());
     let probe_call =
-        failed_probe.map(|probe| of_probe(probe, failed_run.probe_output.last().map_or("", String::as_str)));
+        failed_probe.map(|probe| of_probe(probe, failed_run.last_probe_output().map_or("", String::as_str)));
     [run].into_iter().chain(probe_call).collect()
 }
 

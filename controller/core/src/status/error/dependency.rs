@@ -112,8 +112,8 @@ fn failing_check(input: &StatusInput<'_>, name: &ServiceName) -> Option<Diagnost
     if !probe::is_failing(probe, container, input.health) {
         return None;
     }
-    let last = probe::recent_output(container, input.health).pop()?;
-    let last = redact::secrets(input).redacted(&last);
+    let results = probe::recent_output(container, input.health);
+    let last = redact::secrets(input).redacted(probe::last_result(&results)?);
     let result = probe_result::describe(probe, &last, None);
     let key = accepted.lines.service_key(name.as_str(), "container.healthcheck");
     let hint = format!("read its log with `argus logs {} {name}`", input.env);

@@ -88,7 +88,7 @@ impl<'a> FailureContext<'a> {
             let meanwhile = dependency::describe(dependency, failed_run.dependency_state);
             what = format!("{what} while {meanwhile}");
         }
-        let last = failed_run.probe_output.last();
+        let last = failed_run.last_probe_output();
         let probe = self.service.and_then(|service| service.probe.as_ref());
         if let Some(last) = last.filter(|_| failed_run::kind(failed_run) == FailureKind::Unhealthy) {
             let evidence = failed_run.evidence.as_ref();
@@ -124,7 +124,7 @@ impl<'a> FailureContext<'a> {
         );
         run_details["evidence"] = json!(folder);
         run_details["lastLines"] = json!(self.last_lines(failed_run));
-        if let Some(last) = failed_run.probe_output.last() {
+        if let Some(last) = failed_run.last_probe_output() {
             run_details["probeOutput"] = json!(self.redacted(last));
         }
         if let Some(evidence) = &failed_run.evidence {

@@ -51,7 +51,7 @@ pub(in crate::status) fn with_last(
     } else {
         format!(" (start period {} s)", start_period.as_secs_f32())
     };
-    let result = describe(probe, &seen.output, None);
+    let result = describe(probe, seen.last_output(), None);
     WaitingOn {
         reason: "ProbeFailing".to_owned(),
         message: format!("{}, which fails so far: {result}{grace}", wait.message),
