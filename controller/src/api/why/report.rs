@@ -199,14 +199,14 @@ pub(crate) fn write_chain(text: &mut String, env: &str, chain: &Chain, explained
 }
 
 /// One line for consecutive runs with the same end.
-fn format_earlier_runs(
-    EarlierRuns {
+fn format_earlier_runs(runs: &EarlierRuns) -> String {
+    let EarlierRuns {
         count,
         first,
         last,
         end,
-    }: &EarlierRuns,
-) -> String {
+        ..
+    } = runs;
     match count {
         1 => format!("earlier run {last}: {end}"),
         _ => format!("earlier runs {first} to {last}: {end} ({count} times)"),
