@@ -112,9 +112,10 @@ const SUBJECTS: [Subject; 8] = [
         // start, hashes of the health checks of healthy runs, warnings about variables of the shell, and quiet build contexts.
         // With Dockerfiles apart from their context, early preflights, removals next to a live controller, and values as the file writes
         // them. With notes about environments that do not have the name of a spec file.
-        // With the order of builds of the same time, and the run time of good revisions.
+        // With the order of builds of the same time, and the run time of good revisions. With results of probes that a busy host
+        // interrupts, and runs that start after an outage.
         name: "the loop: core, docker, reconciler, backend",
-        budget: 61_880,
+        budget: 61_915,
         paths: &[
             "controller/core/",
             "controller/docker/",

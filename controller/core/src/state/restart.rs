@@ -205,10 +205,11 @@ pub(super) fn has_other_cause(failed_run: &FailedRun, outages: &[Outage]) -> boo
     is_caused_by_engine(failed_run, outages) || failed_run.explaining_dependency().is_some()
 }
 
-/// True for a failure close to an outage: the engine caused it, unless the run began afterwards.
+/// True for a failure close to an outage: the engine caused it, unless the run started afterwards.
 pub fn is_caused_by_engine(failed_run: &FailedRun, outages: &[Outage]) -> bool {
-    let began_later = |until| failed_run.started_at.is_some_and(|started| started > until);
-    let ended_by = |outage: &Outage| outage.is_near(failed_run.at) && !outage.until.is_some_and(began_later);
+    let started_later = |until| failed_run.started_at.is_some_and(|started| started > until);
+    let ended_by =
+        |outage: &Outage| outage.is_near(failed_run.at) && !outage.until.is_some_and(started_later);
     outages.iter().any(ended_by)
 }
 
